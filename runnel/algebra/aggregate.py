@@ -1,0 +1,129 @@
+"""change(aggregate(Q)) = partial sums of change(Q), at the root and when every function is additive;
+                         else after - before of the touched groups
+
+NULL keys form one group, as GROUP BY has it. A group's weight is its number of rows: at zero the group is gone. An
+aggregate without keys has one row, always, also over an empty input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlglot import exp
+
+from runnel.algebra.functions import FUNCTIONS, Rule, rule
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
+from runnel.algebra.steps import Steps
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aggregate call: output name and type, function, and the child's column it reads (None for COUNT(*))."""
+
+    output: Column
+    function: str
+    argument: str | None
+
+    def __post_init__(self) -> None:
+        assert self.function in FUNCTIONS, f"{self.function} is not one of {sorted(FUNCTIONS)}"
+
+    def __str__(self) -> str:
+        return f"{self.function}({self.argument or '*'}) as {self.output.name}"
+
+
+@dataclass(frozen=True)
+class Aggregate(Node):
+    """GROUP BY `keys`, which are columns of the child, with `calls`."""
+
+    child: Node
+    keys: tuple[str, ...]
+    calls: tuple[Call, ...]
+
+    title = "Aggregate"
+    law_text = "root and additive: partial sums of the child's change; else after - before of the touched groups"
+    supports = "GROUP BY with COUNT(*), COUNT(x), SUM, AVG, MIN, MAX; HAVING; aggregates without GROUP BY"
+    cost = "root and additive: the changed rows; else the touched groups on both faces"
+    grows_with_inserts = False  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        used = {c.argument for c in self.calls if c.argument is not None}
+        self.require(frozenset(self.keys) | used, self.child.names, "keys and arguments")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.key_columns, *(c.output for c in self.calls))
+
+    @cached_property
+    def key_columns(self) -> tuple[Column, ...]:
+        types = {c.name: c for c in self.child.columns}
+        return tuple(types[k] for k in self.keys)
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        types = {c.name: c.type for c in self.child.columns}
+        return tuple(rule(c.function, c.argument, types.get(c.argument or "", ""), c.output.type) for c in self.calls)
+
+    @cached_property
+    def additive(self) -> bool:
+        """Every call can be finished from partial sums."""
+        return all(r.finish is not None for r in self.rules)
+
+    @cached_property
+    def state(self) -> tuple[Column, ...]:
+        """The partial columns a backing table keeps for an additive aggregate. Equal sums are kept once."""
+        seen = {name: Column(name, p.type) for c, r in zip(self.calls, self.rules, strict=True) for p in r.partials for name in [_name(c, p.suffix)]}
+        return tuple(seen.values())
+
+    def select(self, *inputs: str) -> exp.Select:
+        outputs = [named(self._value(i), c.output.name) for i, c in enumerate(self.calls)]
+        query = exp.select(*(col(k) for k in self.keys), *outputs).from_(table(inputs[0]))
+        return query.group_by(*(col(k) for k in self.keys)) if self.keys else query
+
+    def _value(self, index: int) -> exp.Expression:
+        """The call over plain rows. Sums of floats go through their exact partials here too, so that the same rows
+        give the same bits in every refresh."""
+        call, kept = self.calls[index], self.rules[index]
+        if kept.finish is not None and len(kept.partials) > 2:
+            return kept.finish(*(exp.Sum(this=p.summand(exp.Literal.number(1))) for p in kept.partials))
+        argument: exp.Expression = exp.Star() if call.argument is None else col(call.argument)
+        return exp.func(call.function, argument, dialect="spark")
+
+    def sums(self, relation: str, weight: exp.Expression) -> exp.Select:
+        """Partial sums and the weight per group, from rows that weigh `weight`."""
+        outputs = {}
+        for call, kept in zip(self.calls, self.rules, strict=True):
+            for partial in kept.partials:
+                name = _name(call, partial.suffix)
+                outputs[name] = named(exp.cast(exp.Sum(this=partial.summand(weight.copy())), partial.type), name)
+        total = named(exp.cast(exp.Sum(this=weight.copy()), "bigint"), WEIGHT)
+        query = exp.select(*(col(k) for k in self.keys), *outputs.values(), total).from_(table(relation))
+        return query.group_by(*(col(k) for k in self.keys)) if self.keys else query
+
+    def finished(self) -> tuple[exp.Expression, ...]:
+        """The calls as expressions over the state columns."""
+        assert self.additive
+        values = []
+        for call, kept in zip(self.calls, self.rules, strict=True):
+            assert kept.finish is not None
+            value = kept.finish(*(col(_name(call, p.suffix)) for p in kept.partials))
+            values.append(named(value, call.output.name))
+        return tuple(values)
+
+    def law(self, steps: Steps) -> str:
+        change = steps.change(self.child)
+        assert change is not None
+        after, before = steps.face(self.child, Face.AFTER), steps.face(self.child, Face.BEFORE)
+        if self.keys:
+            touched = steps.touched(self.child, change, self.keys)
+            after, before = steps.restrict(after, self.keys, touched), steps.restrict(before, self.keys, touched)
+        return steps.difference(self, steps.define("aggregate_now", self.select(after)), steps.define("aggregate_was", self.select(before)))
+
+    def arguments(self) -> str:
+        kind = "additive" if self.additive else "touched groups"
+        return f"by [{', '.join(self.keys)}] {', '.join(map(str, self.calls))} ({kind})"
+
+
+def _name(call: Call, suffix: str) -> str:
+    """Partials of the same argument share a column: SUM(x), AVG(x) and COUNT(x) all keep one `x__present`."""
+    return f"{call.argument}__{suffix}" if call.argument is not None else f"all__{suffix}"

@@ -1,0 +1,45 @@
+"""change(filter(P, Q)) = filter(P, change(Q))
+
+A predicate that is NULL keeps nothing, on either face. Weights pass through, so duplicates stay duplicates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runnel.algebra.node import Column, Node, references, table
+from runnel.algebra.steps import Steps
+
+
+@dataclass(frozen=True)
+class Filter(Node):
+    """WHERE, HAVING, and ON of what is no longer a join."""
+
+    child: Node
+    predicate: exp.Expression
+
+    title = "Filter"
+    law_text = "the same filter on the child's change"
+    supports = "WHERE and HAVING with any deterministic expression"
+    cost = "the changed rows"
+    linear = True
+
+    def __post_init__(self) -> None:
+        self.require(references(self.predicate), self.child.names, "predicate")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.child.columns
+
+    def select(self, *inputs: str) -> exp.Select:
+        return exp.select("*").from_(table(inputs[0])).where(self.predicate.copy())
+
+    def law(self, steps: Steps) -> str:
+        change = steps.change(self.child)
+        assert change is not None
+        return steps.define("filter_change", self.select(change))
+
+    def arguments(self) -> str:
+        return self.predicate.sql("spark")

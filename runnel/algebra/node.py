@@ -1,0 +1,156 @@
+"""The base of all operators: columns, children, the two faces as SQL, and the law of change.
+
+change = after - before                                     (right for every node, by definition)
+
+An operator overrides `law` with something faster that must equal it; `Steps(laws=False)` ignores every override, and
+the tests run both ways. Weights are integers: +1 a row came, -1 a row went; duplicates are larger weights, never a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from runnel.algebra.steps import Steps
+
+WEIGHT = "__runnel_weight"
+
+
+class Face(StrEnum):
+    """The three faces of a relation between two versions."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    CHANGE = "change"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a node: a name unique below its node, and a Spark type in lower case."""
+
+    name: str
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.type}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator of the algebra. Subclasses are frozen dataclasses whose Node-typed fields are their children."""
+
+    title: ClassVar[str]
+    law_text: ClassVar[str]
+    supports: ClassVar[str]
+    cost: ClassVar[str]
+    linear: ClassVar[bool] = False
+    """The change of the output is the operator applied to the change of its input, row by row."""
+
+    @cached_property
+    def children(self) -> tuple[Node, ...]:
+        found: list[Node] = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Node):
+                found.append(value)
+            elif isinstance(value, tuple):
+                found.extend(v for v in value if isinstance(v, Node))
+        return tuple(found)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        raise NotImplementedError
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    @cached_property
+    def sources(self) -> frozenset[str]:
+        """Every table this node reads."""
+        return frozenset().union(*(c.sources for c in self.children))
+
+    @cached_property
+    def grows_with_inserts(self) -> bool:
+        """True when insert-only inputs can only add rows to the output."""
+        return all(c.grows_with_inserts for c in self.children)
+
+    @property
+    def slug(self) -> str:
+        """The word that names this node's steps in the generated SQL."""
+        return type(self).__name__.lower()
+
+    def select(self, *inputs: str) -> exp.Select:
+        """This operator as SQL over its children's relations, without weights."""
+        raise NotImplementedError
+
+    def law(self, steps: Steps) -> str:
+        """The name of a step holding this node's change; asked only when a source below changed."""
+        return steps.difference(self, steps.face(self, Face.AFTER), steps.face(self, Face.BEFORE))
+
+    def arguments(self) -> str:
+        """What the node prints beside its title in `explain`."""
+        return ""
+
+    def map_children(self, change: Callable[[Node], Node]) -> Node:
+        """The same node over changed children."""
+        updates: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, Node):
+                updates[f.name] = change(value)
+            elif isinstance(value, tuple) and any(isinstance(v, Node) for v in value):
+                updates[f.name] = tuple(change(v) if isinstance(v, Node) else v for v in value)
+        if all(updates[k] is getattr(self, k) for k in updates if not isinstance(updates[k], tuple)) and not any(
+            isinstance(v, tuple) for v in updates.values()
+        ):
+            return self
+        return replace(self, **updates)
+
+    def walk(self) -> Iterator[Node]:
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def require(self, names: set[str] | frozenset[str], available: tuple[str, ...], what: str) -> None:
+        """Refuse to be built over columns that the child does not have."""
+        missing = sorted(names - set(available))
+        assert not missing, f"{self.title}: {what} uses {missing}, available are {list(available)}"
+
+    def tree(self, depth: int = 0) -> str:
+        """The readable form that `explain` and the fixtures share."""
+        head = f"{'  ' * depth}{self.title} {self.arguments()}".rstrip()
+        return "\n".join([head, *(c.tree(depth + 1) for c in self.children)])
+
+    def __str__(self) -> str:
+        return self.tree()
+
+
+def col(name: str, table: str | None = None) -> exp.Column:
+    """A quoted column reference."""
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+
+
+def table(name: str, alias: str | None = None) -> exp.Table:
+    """A quoted reference to a step or an input."""
+    return exp.Table(
+        this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=False)) if alias else None
+    )
+
+
+def named(expression: exp.Expression, name: str) -> exp.Expression:
+    """`expression AS name`, or the bare column when it is already called that."""
+    if isinstance(expression, exp.Column) and not expression.table and expression.name == name:
+        return expression
+    return exp.alias_(expression, exp.to_identifier(name, quoted=True))
+
+
+def references(expression: exp.Expression) -> frozenset[str]:
+    """The columns an expression reads."""
+    return frozenset(c.name for c in expression.find_all(exp.Column))

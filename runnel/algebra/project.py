@@ -1,0 +1,55 @@
+"""change(project(E, Q)) = project(E, change(Q))
+
+Expressions see NULL as Spark does. Rows that become equal simply share a weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runnel.algebra.node import WEIGHT, Column, Node, col, named, references, table
+from runnel.algebra.steps import Steps
+
+
+@dataclass(frozen=True)
+class Project(Node):
+    """SELECT of expressions, row by row."""
+
+    child: Node
+    outputs: tuple[Column, ...]
+    expressions: tuple[exp.Expression, ...]
+
+    title = "Project"
+    law_text = "the same expressions on the child's change"
+    supports = "all deterministic Spark expressions"
+    cost = "the changed rows"
+    linear = True
+
+    def __post_init__(self) -> None:
+        assert len(self.outputs) == len(self.expressions), "every output has one expression"
+        assert len({c.name for c in self.outputs}) == len(self.outputs), f"output names repeat: {[c.name for c in self.outputs]}"
+        for e in self.expressions:
+            self.require(references(e), self.child.names, "expression")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.outputs
+
+    def select(self, *inputs: str) -> exp.Select:
+        # A projection whose columns are all pruned still needs its rows.
+        outputs = [named(e.copy(), c.name) for e, c in zip(self.expressions, self.outputs, strict=True)]
+        return exp.select(*outputs or [exp.Literal.number(1)]).from_(table(inputs[0]))
+
+    def law(self, steps: Steps) -> str:
+        change = steps.change(self.child)
+        assert change is not None
+        return steps.define("project_change", self.select(change).select(col(WEIGHT)))
+
+    def arguments(self) -> str:
+        return ", ".join(named(e, c.name).sql("spark") for e, c in zip(self.expressions, self.outputs, strict=True))
+
+    @property
+    def renames_only(self) -> bool:
+        return all(isinstance(e, exp.Column) for e in self.expressions)

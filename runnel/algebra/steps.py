@@ -1,0 +1,134 @@
+"""The SQL of a change plan as it grows: named steps (CTEs), each defined once and shared by all who need it.
+
+Who sets what: `facts` and `laws` are fixed by the caller before the first step; `inputs` and `definitions` are only
+ever added to, by `input` and `define`. A node never sets anything that another node reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from runnel.algebra.facts import Facts
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
+
+
+@dataclass
+class Steps:
+    """Collects the steps of one plan. `face` and `change` are memoised by node, so equal subtrees are computed once."""
+
+    facts: Facts = field(default_factory=Facts)
+    laws: bool = True
+    inputs: dict[tuple[str, Face], str] = field(default_factory=dict)
+    definitions: dict[str, exp.Query] = field(default_factory=dict)
+    _memo: dict[tuple[Node, str], str | None] = field(default_factory=dict)
+
+    def input(self, source: str, face: Face) -> str:
+        """The name under which the executor must provide one face of one source."""
+        key = (source, face)
+        if key not in self.inputs:
+            self.inputs[key] = self._free(f"{slug(source)}__{face}", set(self.inputs.values()))
+        return self.inputs[key]
+
+    def face(self, node: Node, face: Face) -> str:
+        """The step with the rows of a node before or after. A relation that did not change has one face."""
+        if face is Face.BEFORE and not node.sources & self.facts.changed:
+            face = Face.AFTER
+        key = (node, str(face))
+        if key not in self._memo:
+            self._memo[key] = node.relation(self, face) if hasattr(node, "relation") else self._face(node, face)
+        name = self._memo[key]
+        assert name is not None
+        return name
+
+    def _face(self, node: Node, face: Face) -> str:
+        return self.define(f"{node.slug}_{face}", node.select(*(self.face(c, face) for c in node.children)))
+
+    def change(self, node: Node) -> str | None:
+        """The step with the weighted rows by which a node changes, or None when no source below it changed."""
+        if not node.sources & self.facts.changed:
+            return None
+        key = (node, "change")
+        if key not in self._memo:
+            keeps_law = self.laws or not node.children
+            self._memo[key] = node.law(self) if keeps_law else Node.law(node, self)
+        return self._memo[key]
+
+    def define(self, label: str, query: exp.Query) -> str:
+        """Add a step; its name is the label, numbered when taken."""
+        name = self._free(label, self.definitions.keys())
+        self.definitions[name] = query
+        return name
+
+    def grows(self, node: Node) -> bool:
+        """True when this refresh can only add rows to the node."""
+        return self.laws and node.grows_with_inserts and node.sources & self.facts.changed <= self.facts.insert_only
+
+    def difference(self, node: Node, after: str, before: str) -> str:
+        """after - before, consolidated: rows present on both sides cancel."""
+        both = exp.union(self._weighted(node, after, 1), self._weighted(node, before, -1), distinct=False, copy=False)
+        return self.consolidate(f"{node.slug}_change", self.define(f"{node.slug}_both", both), node.columns)
+
+    def consolidate(self, label: str, change: str, columns: Sequence[Column]) -> str:
+        """Sum the weights of equal rows and drop those that cancel."""
+        return self.define(label, consolidation(change, columns))
+
+    def touched(self, node: Node, change: str, keys: Sequence[str]) -> str:
+        """The distinct keys in a change of `node`; rows whose weights cancel touch nothing."""
+        if not self.grows(node):
+            change = self.consolidate(f"{node.slug}_net", change, node.columns)
+        query = exp.select(*(col(k) for k in keys)).from_(table(change)).distinct()
+        return self.define(f"{node.slug}_touched", query)
+
+    def restrict(self, relation: str, keys: Sequence[str], touched: str) -> str:
+        """The rows of a relation whose keys are touched; NULL equals NULL."""
+        on = exp.and_(*(exp.NullSafeEQ(this=col(k, "c"), expression=col(k, "t")) for k in keys))
+        query = exp.select("c.*").from_(table(relation, "c")).join(table(touched, "t"), on=on, join_type="left semi")
+        return self.define(f"{relation}_touched", query)
+
+    def build(self, query: exp.Select) -> exp.Select:
+        """`query` with every step it needs as a WITH clause in the order of definition."""
+        for name, definition in self.definitions.items():
+            query = query.with_(exp.to_identifier(name, quoted=True), as_=definition, copy=False)
+        return query
+
+    def _weighted(self, node: Node, relation: str, weight: int) -> exp.Select:
+        literal = exp.cast(exp.Literal.number(weight), "bigint")
+        return exp.select(*(col(n) for n in node.names), named(literal, WEIGHT)).from_(table(relation))
+
+    @staticmethod
+    def _free(label: str, taken: object) -> str:
+        name, n = label, 1
+        while name in taken:  # type: ignore[operator]
+            n += 1
+            name = f"{label}_{n}"
+        return name
+
+
+def consolidation(relation: str, columns: Sequence[Column]) -> exp.Select:
+    """SELECT columns, SUM(weight) ... GROUP BY columns HAVING SUM(weight) <> 0.
+
+    Types that cannot be grouped are compared by their JSON text.
+    """
+    weight = exp.Sum(this=col(WEIGHT))
+    outputs = [named(exp.AnyValue(this=col(c.name)), c.name) if c.type in UNGROUPABLE else col(c.name) for c in columns]
+    groups = [exp.func("to_json", col(c.name)) if c.type in UNGROUPABLE else col(c.name) for c in columns]
+    query = exp.select(*outputs, named(weight, WEIGHT)).from_(table(relation)).having(exp.NEQ(this=weight.copy(), expression=exp.Literal.number(0)))
+    return query.group_by(*groups) if groups else query
+
+
+UNGROUPABLE = frozenset({"variant"})
+
+
+def slug(name: str) -> str:
+    """A word for generated names: the last two parts of a table name.
+
+    >>> slug("spark_catalog.default.orders"), slug("spark_catalog.sales.Order Lines")
+    ('orders', 'sales_order_lines')
+    """
+    parts = [p for p in name.lower().replace("`", "").split(".") if p]
+    kept = [p for p in parts[-2:] if p not in ("default", "spark_catalog", "delta")]
+    return re.sub(r"\W+", "_", "_".join(kept)).strip("_")[-40:] or "source"

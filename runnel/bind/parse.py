@@ -1,0 +1,84 @@
+"""Text to syntax tree, with positions in every complaint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.optimizer.scope import traverse_scope
+
+from runnel.errors import DefinitionError
+
+MAX_TEXT = 1_000_000
+MAX_DEPTH = 500
+"""Nesting that the parser's recursion still takes with room to spare."""
+
+
+def parse_query(text: str) -> exp.Query:
+    """One SELECT (or set operation), or a `DefinitionError` that says where the text goes wrong."""
+    _check_size(text)
+    try:
+        statements = [s for s in sqlglot.parse(text, dialect="spark") if s is not None]
+    except ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        near = (first.get("highlight") or "").strip()
+        raise DefinitionError(
+            f"syntax error{f' near {near!r}' if near else ''}",
+            code="SYNTAX",
+            detail=f"{first.get('description', str(error))}.".replace("..", "."),
+            hint="Correct the query; it must be one SELECT that Spark understands.",
+            position=(first.get("line") or 1, first.get("col") or 1),
+        ) from error
+    except (SqlglotError, RecursionError) as error:
+        raise DefinitionError("syntax error", code="SYNTAX", detail=str(error)[:300], hint="Correct the query.") from error
+    if len(statements) != 1:
+        raise DefinitionError(
+            f"expected one query, found {len(statements)}", code="SYNTAX", hint="Give one SELECT without further statements."
+        )
+    tree = statements[0]
+    while isinstance(tree, exp.Subquery | exp.Paren) and isinstance(tree.this, exp.Query):
+        tree = tree.this
+    if not isinstance(tree, exp.Query):
+        raise DefinitionError("a stream table is defined by a query", code="SYNTAX", detail=f"This is {_kind(tree)}.", hint="Begin with SELECT or WITH.")
+    return tree
+
+
+def tables_of(tree: exp.Expression) -> Iterator[exp.Table]:
+    """The references to real tables: CTE names and table functions are left out."""
+    seen: set[int] = set()
+    for scope in traverse_scope(tree):
+        for source in scope.sources.values():
+            if isinstance(source, exp.Table) and isinstance(source.this, exp.Identifier) and id(source) not in seen:
+                seen.add(id(source))
+                yield source
+
+
+def position(node: exp.Expression) -> tuple[int, int] | None:
+    """Line and column where a construct begins, from the first of its parts that knows."""
+    for part in node.walk():
+        if "line" in part.meta:
+            width = int(part.meta["end"]) - int(part.meta["start"])
+            return int(part.meta["line"]), max(1, int(part.meta["col"]) - width)
+    return None
+
+
+def parts_of(reference: exp.Table) -> tuple[str, ...]:
+    """The parts of a table's name as written."""
+    return tuple(p.name for p in reference.parts)
+
+
+def _check_size(text: str) -> None:
+    if len(text) > MAX_TEXT:
+        raise DefinitionError(f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", code="TOO_LARGE", hint="Split it into several stream tables.")
+    depth = deepest = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        deepest = max(deepest, depth)
+    if deepest > MAX_DEPTH:
+        raise DefinitionError(f"the query nests {deepest:,} parentheses, more than {MAX_DEPTH}", code="TOO_LARGE", hint="Split it into several stream tables.")
+
+
+def _kind(tree: exp.Expression) -> str:
+    return f"{type(tree).__name__.upper()} statement" if not isinstance(tree, exp.Command) else f"{tree.name.upper()} statement"

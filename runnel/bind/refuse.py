@@ -1,0 +1,72 @@
+"""What DIFFERENTIAL refuses, each with its name, its place in the text and what to do about it."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from runnel.bind.parse import position
+from runnel.errors import DefinitionError, Unsupported
+
+NONDETERMINISTIC = frozenset(
+    "rand randn random uuid uniform randstr shuffle monotonically_increasing_id spark_partition_id input_file_name "
+    "input_file_block_start input_file_block_length current_user session_user user current_catalog current_database "
+    "current_schema version reflect java_method try_reflect".split()
+)
+CLOCK = frozenset("current_date current_timestamp now localtimestamp curdate current_time current_timezone unix_timestamp".split())
+
+_CONSTRUCTS: tuple[tuple[type[exp.Expression], str], ...] = (
+    (exp.Window, "a window function"),
+    (exp.Pivot, "PIVOT or UNPIVOT"),
+    (exp.Lateral, "LATERAL"),
+    (exp.TableSample, "TABLESAMPLE"),
+    (exp.Explode, "a generator function"),
+    (exp.Inline, "a generator function"),
+    (exp.UDTF, "a table function"),
+)
+
+
+def nondeterministic(tree: exp.Expression) -> None:
+    """Refuse functions whose result differs between two evaluations over the same rows."""
+    for node in tree.find_all(exp.Func):
+        name = function_name(node)
+        if name in NONDETERMINISTIC or isinstance(node, exp.Rand | exp.Randn):
+            raise DefinitionError(
+                f"{name}() is not deterministic",
+                code="EXPRESSION_NOT_DETERMINISTIC",
+                detail="Its value differs between two evaluations over the same rows, so the result cannot be kept or checked.",
+                hint="Compute the value when the source row is written, or use REFRESH MODE FULL.",
+                position=position(node),
+            )
+
+
+def clock(tree: exp.Expression) -> exp.Expression | None:
+    """The first use of the current time, if any."""
+    return next((n for n in tree.find_all(exp.Func) if function_name(n) in CLOCK), None)
+
+
+def constructs(tree: exp.Expression) -> None:
+    """Refuse what the algebra has no operator for, wherever it stands."""
+    if (now := clock(tree)) is not None:
+        raise unsupported(f"{function_name(now)}()", now, "its value moves without any source change")
+    for node in tree.walk():
+        for kind, title in _CONSTRUCTS:
+            if isinstance(node, kind):
+                raise unsupported(title, node)
+
+
+def unsupported(construct: str, node: exp.Expression, because: str = "") -> Unsupported:
+    """The one shape of refusal."""
+    return Unsupported(
+        f"{construct} is not maintained incrementally",
+        detail=f"{because[:1].upper()}{because[1:]}." if because else "",
+        hint="Use REFRESH MODE AUTO or FULL to recompute it at each refresh, or rewrite the query without it.",
+        position=position(node),
+        construct=construct,
+    )
+
+
+def function_name(node: exp.Expression) -> str:
+    """The name of a function as a Spark user writes it."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) else type(node).__name__.lower()

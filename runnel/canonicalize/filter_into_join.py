@@ -1,0 +1,38 @@
+"""filter(P, L join[C] R) = filter(P_L, L) join[C and P_LR] filter(P_R, R), by the columns that each conjunct reads."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from runnel.algebra import Filter, Join, Node
+from runnel.algebra.node import references
+
+
+def filter_into_join(node: Node) -> Node:
+    """Give each conjunct to the side it speaks of, and the rest to the join's condition.
+
+    SELECT * FROM a, b WHERE a.id = b.id AND b.x > 1   ->   SELECT * FROM a JOIN (SELECT * FROM b WHERE x > 1) ON a.id = b.id
+    """
+    if isinstance(node, Filter) and isinstance(node.child, Join):
+        join = node.child
+        sides: dict[str, list[exp.Expression]] = {"left": [], "right": [], "both": []}
+        for conjunct in _conjuncts(node.predicate):
+            used = references(conjunct)
+            where = "left" if used and used <= set(join.left.names) else "right" if used and used <= set(join.right.names) else "both"
+            sides[where].append(conjunct)
+        condition = [*([join.condition] if join.condition is not None else []), *sides["both"]]
+        node = Join(_filtered(join.left, sides["left"]), _filtered(join.right, sides["right"]), exp.and_(*condition) if condition else None)
+    return node.map_children(filter_into_join)
+
+
+def _filtered(node: Node, conjuncts: list[exp.Expression]) -> Node:
+    if not conjuncts:
+        return node
+    if isinstance(node, Filter):
+        return Filter(node.child, exp.and_(node.predicate, *conjuncts))
+    return Filter(node, exp.and_(*conjuncts))
+
+
+def _conjuncts(predicate: exp.Expression) -> list[exp.Expression]:
+    predicate = predicate.unnest()
+    return [p.copy() for p in predicate.flatten()] if isinstance(predicate, exp.And) else [predicate.copy()]

@@ -1,0 +1,46 @@
+"""The rules in their order, and the runner that wraps each: verify, note whether it changed anything, honour switches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from runnel.algebra import Node
+from runnel.canonicalize.filter_into_join import filter_into_join
+from runnel.canonicalize.filter_below_project import filter_below_project
+from runnel.canonicalize.merge_filters import merge_filters
+from runnel.canonicalize.merge_projects import merge_projects
+from runnel.canonicalize.prune_columns import prune_columns
+
+Rule = Callable[[Node], Node]
+
+RULES: tuple[Rule, ...] = (
+    merge_projects,  # first: the binder leaves one projection per query level, and fewer levels let filters travel
+    filter_below_project,  # before the filters are merged, so that they meet
+    merge_filters,  # before joins take filters in: one conjunction instead of a stack
+    filter_into_join,  # comma joins become what their WHERE says
+    prune_columns,  # last: it asks what is still used
+)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One line of `explain --trace`."""
+
+    rule: str
+    changed: bool
+    tree: str
+
+
+def canonicalize(node: Node, disabled: Collection[str] = (), trace: list[Pass] | None = None) -> Node:
+    """Apply `RULES` from first to last."""
+    for rule in RULES:
+        name = rule.__name__
+        if name in disabled:
+            continue
+        after = rule(node)
+        assert after.names == node.names, f"{name} changed the columns from {node.names} to {after.names}"
+        if trace is not None:
+            trace.append(Pass(name, after != node, str(after)))
+        node = after
+    return node

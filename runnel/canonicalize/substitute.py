@@ -1,0 +1,20 @@
+"""Put expressions in the place of columns."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from runnel.algebra import Project
+
+
+def below(expression: exp.Expression, project: Project) -> exp.Expression:
+    """An expression over a projection's outputs, written over the projection's inputs."""
+    defined = dict(zip(project.names, project.expressions, strict=True))
+
+    def swap(e: exp.Expression) -> exp.Expression:
+        if not isinstance(e, exp.Column):
+            return e
+        found = defined[e.name]
+        return found.copy() if isinstance(found, exp.Column | exp.Literal) else exp.paren(found.copy())
+
+    return expression.copy().transform(swap)

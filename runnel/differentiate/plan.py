@@ -1,0 +1,174 @@
+"""Tree + facts -> change plan.
+
+The root decides what is kept. Over an additive aggregate or a DISTINCT, projections and filters are finished at read,
+and a refresh appends partial sums: it reads neither the state nor the sources. Anything else is kept as rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runnel.algebra import WEIGHT, Aggregate, Column, Distinct, Face, Facts, Filter, Node, Project, Steps
+from runnel.algebra.node import col, named, table
+from runnel.differentiate.layout import CONTENT, Layout
+
+
+@dataclass(frozen=True)
+class InputFace:
+    """A relation the executor provides: one face of one source, under a name."""
+
+    source: str
+    face: Face
+    name: str
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """One SQL statement whose rows are appended to the backing table: the stored columns and a weight."""
+
+    sql: str
+    inputs: tuple[InputFace, ...]
+    facts: Facts
+
+    def __str__(self) -> str:
+        return self.sql
+
+
+@dataclass(frozen=True)
+class Root:
+    """A tree split into what is maintained and what is finished at read."""
+
+    maintained: Node
+    layout: Layout
+
+    @property
+    def sources(self) -> frozenset[str]:
+        return self.maintained.sources
+
+
+def root_of(tree: Node, output: tuple[Column, ...]) -> Root:
+    """Split a tree; `output` are the names and types that users see."""
+    finishing: list[Node] = []
+    node = tree
+    while isinstance(node, Project | Filter):
+        finishing.append(node)
+        node = node.child
+    match node:
+        case Aggregate() if node.additive:
+            stored = (*node.key_columns, *node.state)
+            finished = exp.select(*(col(k) for k in node.keys), *node.finished()).from_(table(CONTENT))
+            return Root(node, _layout("groups", node, stored, node.keys, node.state, finished, finishing, tree, output))
+        case Distinct():
+            finished = exp.select(*(col(n) for n in node.names)).from_(table(CONTENT))
+            return Root(node, _layout("groups", node, node.columns, node.names, (), finished, finishing, tree, output))
+        case _:
+            return Root(tree, rows_layout(tree.columns, output))
+
+
+def rows_layout(stored: tuple[Column, ...], output: tuple[Column, ...]) -> Layout:
+    """The layout of a table kept row by row."""
+    return Layout("rows", stored, (), (), _renamed(exp.select(), stored, output).from_(table(CONTENT)).sql("spark"), output)
+
+
+def _layout(
+    kind: str,
+    node: Node,
+    stored: tuple[Column, ...],
+    keys: tuple[str, ...],
+    partials: tuple[Column, ...],
+    finished: exp.Select,
+    finishing: list[Node],
+    tree: Node,
+    output: tuple[Column, ...],
+) -> Layout:
+    steps = Steps()
+    name = steps.define("finished", finished)
+    for operator in reversed(finishing):
+        name = steps.define(operator.slug, operator.select(name))
+    finish = steps.build(_renamed(exp.select(), tree.columns, output).from_(table(name)))
+    return Layout(kind, stored, keys, tuple(p.name for p in partials), finish.sql("spark"), output)
+
+
+def _renamed(query: exp.Select, inner: tuple[Column, ...], output: tuple[Column, ...]) -> exp.Select:
+    """Inner columns under the names and types that users see."""
+    for i, o in zip(inner, output, strict=True):
+        value = col(i.name) if i.type == o.type else exp.cast(col(i.name), exp.DataType.build(o.type, dialect="spark"))
+        query = query.select(exp.alias_(value, exp.to_identifier(o.name, quoted=True)))
+    return query
+
+
+def differentiate(root: Root, facts: Facts, laws: bool = True) -> ChangePlan:
+    """The plan that turns the sources' changes into the rows to append."""
+    steps = Steps(facts, laws)
+    node, layout = root.maintained, root.layout
+    if layout.kind == "rows":
+        change = steps.change(node)
+        assert change is not None, "a plan is made only when a source changed"
+        if not steps.grows(node):
+            change = steps.consolidate("net", change, node.columns)
+        query = exp.select(*(col(n) for n in (*node.names, WEIGHT))).from_(table(change))
+    else:
+        child = node.children[0]
+        change = steps.change(child)
+        assert change is not None, "a plan is made only when a source changed"
+        sums = steps.define("sums", _state(node, change, col(WEIGHT)))
+        query = _nonzero(layout, sums)
+    return _plan(steps, query)
+
+
+def recompute(root: Root, stored: str | None) -> ChangePlan:
+    """query(after) - stored content, in the stored shape. `stored` names the relation with the content kept so far
+    (stored columns and weight); None on the first load."""
+    steps = Steps()
+    node, layout = root.maintained, root.layout
+    names = [c.name for c in layout.stored]
+    if layout.kind == "rows":
+        now = exp.select(*(col(n) for n in names), named(exp.cast(exp.Literal.number(1), "bigint"), WEIGHT)).from_(table(steps.face(node, Face.AFTER)))
+    else:
+        now = _state(node, steps.face(node.children[0], Face.AFTER), exp.Literal.number(1))
+    after = steps.define("now", now)
+    if stored is None:
+        query = exp.select(*(col(n) for n in (*names, WEIGHT))).from_(table(after))
+        return _plan(steps, query if layout.keys or layout.kind == "rows" else query.where(f"{WEIGHT} <> 0"))
+    return _plan(steps, subtract(steps, layout, after, stored))
+
+
+def subtract(steps: Steps, layout: Layout, after: str, stored: str) -> exp.Select:
+    """The change that turns the stored relation into `after`, both in the stored shape."""
+    plain = [c.name for c in layout.key_columns]
+    summed = [*layout.partials, WEIGHT]
+    minus = exp.select(*(col(n) for n in plain), *(named(exp.Neg(this=col(n)), n) for n in summed)).from_(table(stored))
+    plus = exp.select(*(col(n) for n in (*plain, *summed))).from_(table(after))
+    both = steps.define("both", exp.union(plus, minus, distinct=False))
+    if layout.kind == "rows":
+        return exp.select("*").from_(table(steps.consolidate("net", both, layout.stored)))
+    types = {c.name: c.type for c in layout.stored} | {WEIGHT: "bigint"}
+    sums = [named(exp.cast(exp.Sum(this=col(n)), types[n]), n) for n in summed]
+    query = exp.select(*(col(n) for n in plain), *sums).from_(table(both))
+    return _nonzero(layout, steps.define("sums", query.group_by(*(col(n) for n in plain)) if plain else query))
+
+
+def _state(node: Node, relation: str, weight: exp.Expression) -> exp.Select:
+    """Partial sums per group of an additive aggregate; a DISTINCT is one without partials."""
+    match node:
+        case Aggregate():
+            return node.sums(relation, weight)
+        case Distinct():
+            total = named(exp.cast(exp.Sum(this=weight), "bigint"), WEIGHT)
+            return exp.select(*(col(n) for n in node.names), total).from_(table(relation)).group_by(*(col(n) for n in node.names))
+        case _:
+            raise AssertionError(f"{node.title} is not kept as groups")
+
+
+def _nonzero(layout: Layout, sums: str) -> exp.Select:
+    """Groups that a change leaves as they were are not appended."""
+    moved = exp.or_(*(exp.NEQ(this=col(n), expression=exp.Literal.number(0)) for n in (WEIGHT, *layout.partials)))
+    return exp.select(*(col(c.name) for c in layout.stored), col(WEIGHT)).from_(table(sums)).where(moved)
+
+
+def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
+    built = steps.build(query)
+    inputs = tuple(InputFace(source, face, name) for (source, face), name in steps.inputs.items())
+    return ChangePlan(built.sql("spark", pretty=True), inputs, steps.facts)

@@ -1,0 +1,102 @@
+"""Every error Runnel raises on purpose: four branches, and the branch is the retry policy.
+
+| branch            | whose fault              | what the caller does                 |
+|-------------------|--------------------------|--------------------------------------|
+| `DefinitionError` | the user's text          | never retries; shows message + hint  |
+| `SourceChanged`   | a source moved under us  | re-initialises, or tells the user    |
+| `Transient`       | a conflict or a time-out | backs off and tries again            |
+| `Internal`        | ours                     | stops and attaches the plan          |
+
+A message is short, lower case and without a full stop; a detail is a sentence; a hint starts with a verb.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class RunnelError(Exception):
+    """Base of all errors: a stable `code`, a `message`, an optional `detail`, `hint` and text `position`."""
+
+    code = "RUNNEL"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        detail: str = "",
+        hint: str = "",
+        position: tuple[int, int] | None = None,
+        **values: Any,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or type(self).code
+        self.detail = detail
+        self.hint = hint
+        self.position = position
+        self.values = values
+
+    def __str__(self) -> str:
+        where = f" (line {self.position[0]}, column {self.position[1]})" if self.position else ""
+        lines = [f"[{self.code}] {self.message}{where}"]
+        if self.detail:
+            lines.append(f"  detail: {self.detail}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same facts for `--json` and for stored records."""
+        return {
+            "branch": self.branch,
+            "code": self.code,
+            "message": self.message,
+            "detail": self.detail,
+            "hint": self.hint,
+            "position": list(self.position) if self.position else None,
+        }
+
+    @property
+    def branch(self) -> str:
+        for cls in (DefinitionError, SourceChanged, Transient, Internal):
+            if isinstance(self, cls):
+                return cls.__name__
+        return "RunnelError"
+
+
+class DefinitionError(RunnelError):
+    """The user's text or request is wrong; trying again cannot help."""
+
+    code = "DEFINITION"
+
+
+class Unsupported(DefinitionError):
+    """Right SQL that cannot be maintained incrementally; AUTO runs it as FULL and shows this text."""
+
+    code = "NOT_INCREMENTAL"
+
+
+class SourceChanged(RunnelError):
+    """A source was dropped, replaced, altered or lost history that a refresh needs."""
+
+    code = "SOURCE_CHANGED"
+
+
+class Transient(RunnelError):
+    """Somebody else won, or something timed out; the same call may succeed later."""
+
+    code = "TRANSIENT"
+
+
+class Internal(RunnelError):
+    """A broken invariant of ours; the content is left as it was."""
+
+    code = "INTERNAL"
+
+
+class EnvironmentProblem(DefinitionError):
+    """The machine or the session lacks something Runnel needs (Java, Delta Lake, a writable folder)."""
+
+    code = "ENVIRONMENT"

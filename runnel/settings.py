@@ -1,0 +1,87 @@
+"""Every setting of Runnel: type, default and one reason to change it. `docs/settings.md` is generated from here."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from runnel.errors import DefinitionError
+
+
+def setting(default: Any, reason: str) -> Any:
+    """Declare a setting together with the one reason a user would change it."""
+    return field(default=default, metadata={"reason": reason})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Values for one connection, from keyword arguments or `RUNNEL_<NAME>` environment variables.
+
+    >>> Settings().kernel_reads
+    True
+    """
+
+    kernel_reads: bool = setting(True, "Turn off when a source needs a Delta feature that the kernel connector cannot read yet.")
+    direct_commits: bool = setting(True, "Turn off when only Spark holds the storage credentials; Delta's own writer then makes the commits.")
+    direct_change_files: bool = setting(True, "Turn off to read every source change through Delta's change feed reader instead of the files that its commits name.")
+    enable_change_feed: bool = setting(True, "Turn off when Runnel must not alter source tables; changes are then the difference of the rewritten files.")
+    compact_tail_ratio: float = setting(0.2, "Raise to compact less often, lower for faster reads: compaction starts when the tail exceeds this share of the base.")
+    compact_tail_files: int = setting(50, "Raise to compact less often when refreshes are tiny and frequent.")
+    lock_wait_seconds: float = setting(60.0, "Raise when refreshes of one stream table from several processes queue up longer than this.")
+    lock_lease_seconds: float = setting(30.0, "Lower for a faster takeover after a killed process, raise when the catalog is slow to reach.")
+    disabled_rules: tuple[str, ...] = setting((), "Name canonicalisation rules to switch off when bisecting an unexpected plan.")
+    laws: bool = setting(True, "Turn off to compute every change as after - before, the slow definition, when a law is under suspicion.")
+
+
+def load(overrides: dict[str, Any] | None = None, environ: dict[str, str] | None = None) -> Settings:
+    """Settings from defaults, then the environment, then explicit overrides.
+
+    >>> load({"kernel_reads": False}).kernel_reads
+    False
+    >>> load(environ={"RUNNEL_COMPACT_TAIL_FILES": "7"}).compact_tail_files
+    7
+    """
+    known = {f.name: f for f in fields(Settings)}
+    values: dict[str, Any] = {}
+    for name, text in (os.environ if environ is None else environ).items():
+        key = name.removeprefix("RUNNEL_").lower()
+        if name.startswith("RUNNEL_") and key in known:
+            values[key] = _parse(key, text, known[key].default)
+    for key, value in (overrides or {}).items():
+        if key not in known:
+            raise DefinitionError(
+                f'setting "{key}" does not exist', detail=f"Settings are {', '.join(sorted(known))}.", hint="Use one of the names above."
+            )
+        default = known[key].default
+        values[key] = _parse(key, value, default) if isinstance(value, str) and not isinstance(default, str) else value
+    return Settings(**values)
+
+
+def _parse(key: str, text: str, default: Any) -> Any:
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}[text.lower()]
+        if isinstance(default, tuple):
+            return tuple(part.strip() for part in text.split(",") if part.strip())
+        return type(default)(text)
+    except (KeyError, ValueError) as error:
+        raise DefinitionError(
+            f'setting "{key}" cannot be "{text}"', detail=f"It takes a {type(default).__name__}.", hint=f"Use for example {key}={default}."
+        ) from error
+
+
+def markdown() -> str:
+    """The page `docs/settings.md`."""
+    lines = [
+        "# Settings",
+        "",
+        "Generated from `runnel/settings.py` by `make docs`. Give them to `runnel.connect(settings={...})`, to the shell as",
+        "`--set name=value`, or as environment variables `RUNNEL_<NAME>`.",
+        "",
+        "| setting | type | default | change it when |",
+        "|---|---|---|---|",
+    ]
+    for f in fields(Settings):
+        lines.append(f"| `{f.name}` | {type(f.default).__name__} | `{f.default}` | {f.metadata['reason']} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,148 @@
+"""The catalog: which stream tables exist, what their refreshes did, and who is refreshing one."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+
+from runnel.errors import DefinitionError
+from runnel.observe.record import RefreshRecord
+from runnel.state import tables
+from runnel.state.database import Database
+from runnel.state.lease import Lease, hold
+from runnel.state.tables import entry as entries
+from runnel.state.tables import history
+from runnel.state.url import parse
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One stream table: `name` is fully qualified, `path` is its backing table's, `created_at` ISO in UTC."""
+
+    id: str
+    name: str
+    path: str
+    definition: dict[str, Any]
+    created_at: str
+
+
+class Catalog:
+    """What Runnel remembers, in SQLite or PostgreSQL; usable from many threads and processes at once.
+
+    Every call is one short transaction. Open with `Catalog.open`.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.url_shown = database.shown
+
+    @classmethod
+    def open(cls, url: str) -> Catalog:
+        """Open, and create on first use; several processes may do so at the same time."""
+        database = Database(parse(url))
+        try:
+            if not database.read(tables.exists):
+                database.write(tables.create)
+            if wrong := database.read(tables.check):
+                raise database.corrupt(wrong)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.url_shown!r})"
+
+    def put(self, entry: Entry) -> None:
+        """Insert, or replace by id; under a new name its history goes along."""
+        values = {"name": entry.name, "path": entry.path, "definition": json.dumps(entry.definition), "created_at": entry.created_at}
+
+        def work(connection: Connection) -> None:
+            holder = connection.execute(select(entries).where(entries.c.name == entry.name)).first()
+            if holder is not None and holder.id != entry.id:
+                raise _name_taken(entry.name, holder.path)
+            renamed = select(entries.c.name).where(entries.c.id == entry.id, entries.c.name != entry.name).scalar_subquery()
+            connection.execute(update(history).where(history.c.stream_table == renamed).values(stream_table=entry.name))
+            upsert = self._database.insert(entries).values(id=entry.id, **values)
+            connection.execute(upsert.on_conflict_do_update(index_elements=["id"], set_=values))
+
+        self._database.write(work)
+
+    def get(self, name: str) -> Entry | None:
+        found = self._entries(select(entries).where(entries.c.name == name))
+        return found[0] if found else None
+
+    def entries(self) -> list[Entry]:
+        return self._entries(select(entries).order_by(entries.c.name))
+
+    def remove(self, name: str) -> None:
+        """Forget a stream table and its records; a name that is not there is fine."""
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(entries).where(entries.c.name == name))
+            connection.execute(delete(history).where(history.c.stream_table == name))
+
+        self._database.write(work)
+
+    def record(self, record: RefreshRecord) -> None:
+        """Append to the history, or finish the RUNNING record of the same stream table, epoch and start."""
+        values = {"action": str(record.action), "status": record.status, "record": record.to_json()}
+        key = {"stream_table": record.stream_table, "epoch": record.epoch, "started_at": record.started_at}
+        running = [history.c[column] == value for column, value in key.items()] + [history.c.status == "RUNNING"]
+
+        def work(connection: Connection) -> None:
+            if connection.execute(update(history).where(*running).values(values)).rowcount == 0:
+                connection.execute(insert(history).values(**key, **values))
+
+        self._database.write(work)
+
+    def history(self, name: str | None, limit: int = 50) -> list[RefreshRecord]:
+        """Records of one stream table, or of all, newest first."""
+        statement = select(history).order_by(history.c.started_at.desc(), history.c.id.desc()).limit(max(limit, 0))
+        if name is not None:
+            statement = statement.where(history.c.stream_table == name)
+        return [self._record(row) for row in self._database.read(lambda connection: connection.execute(statement).all())]
+
+    def lease(self, name: str, *, owner: str | None = None, wait: float, ttl: float) -> AbstractContextManager[Lease]:
+        """Exclude all other refreshes of `name` for the length of a `with` block; Transient BUSY after `wait` seconds."""
+        return hold(self._database, name, owner=owner, wait=wait, ttl=ttl)
+
+    def clear(self) -> None:
+        """Forget all entries and records. Leases stay: they are not memory, and their holders are at work."""
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(entries))
+            connection.execute(delete(history))
+
+        self._database.write(work)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _entries(self, statement: Select[Any]) -> list[Entry]:
+        return [self._entry(row) for row in self._database.read(lambda connection: connection.execute(statement).all())]
+
+    def _entry(self, row: Row[Any]) -> Entry:
+        try:
+            return Entry(row.id, row.name, row.path, json.loads(row.definition), row.created_at)
+        except ValueError:
+            raise self._database.corrupt(f'The definition of "{row.name}" is not JSON') from None
+
+    def _record(self, row: Row[Any]) -> RefreshRecord:
+        try:
+            return RefreshRecord.from_dict(json.loads(row.record) | {"stream_table": row.stream_table})
+        except (ValueError, KeyError, TypeError):
+            raise self._database.corrupt(f'A record of "{row.stream_table}" cannot be read') from None
+
+
+def _name_taken(name: str, path: str) -> DefinitionError:
+    return DefinitionError(
+        f'"{name}" already exists',
+        code="NAME_TAKEN",
+        detail=f"It is the stream table stored at {path}.",
+        hint="Choose another name, or drop the existing stream table first.",
+    )

@@ -1,0 +1,135 @@
+"""Who may refresh a stream table: one row per held name, taken over when its holder stops renewing it.
+
+A holder is an acquisition, not a process: two threads exclude each other, and a thread excludes itself.
+Expiry is judged by the database's clock; the holder's own clock only makes it give up earlier, never later.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from sqlalchemy import Connection, delete, select, update
+
+from runnel.errors import RunnelError, Transient
+from runnel.state.database import Database
+from runnel.state.tables import lease as leases
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def hold(database: Database, name: str, *, owner: str | None, wait: float, ttl: float) -> Iterator[Lease]:
+    """Hold `name` for the length of a `with` block; the yielded lease can be asked whether it still holds."""
+    lease = Lease(database, name, owner or f"{socket.gethostname()}:{os.getpid()}", ttl)
+    lease._acquire(wait)
+    released = threading.Event()
+    renewing = threading.Thread(target=lease._renew_until, args=(released,), name=f"runnel-lease-{name}", daemon=True)
+    renewing.start()
+    try:
+        yield lease
+    finally:
+        released.set()
+        renewing.join(timeout=1)  # a renewal stuck in the database does not delay us: it cannot revive a deleted row
+        lease._release()
+
+
+class Lease:
+    """The right to refresh `name`, until released, or lost to somebody who saw it expire."""
+
+    def __init__(self, database: Database, name: str, owner: str, ttl: float) -> None:
+        assert ttl > 0, "a lease needs a time to live"
+        self.name = name
+        self.owner = owner
+        self._database = database
+        self._ttl = ttl
+        self._token = uuid4().hex
+        self._taken_over = False
+        self._valid_until = 0.0
+
+    @property
+    def lost(self) -> bool:
+        """True when taken over, or when no renewal succeeded for a whole `ttl` and it may have been."""
+        return self._taken_over or time.monotonic() >= self._valid_until
+
+    def check(self) -> None:
+        """Raise when lost: to be called before an effect that only the holder may have."""
+        if self.lost:
+            raise Transient(
+                f'the lease on "{self.name}" was lost',
+                code="LEASE_LOST",
+                detail=f"It was not renewed for {self._ttl:g} s, or another process took it over.",
+                hint="Try again; raise the setting lock_lease_seconds if the catalog is slow to reach.",
+            )
+
+    def _acquire(self, wait: float) -> None:
+        give_up_at = time.monotonic() + wait
+        pause = 0.002
+        while not self._take():
+            left = give_up_at - time.monotonic()
+            if left <= 0:
+                raise self._busy(wait)
+            time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
+            pause = min(pause * 1.5, 0.2)
+
+    def _take(self) -> bool:
+        clock = self._database.clock
+        row = {"owner": self.owner, "token": self._token, "acquired_at": clock, "expires_at": clock + self._ttl}
+        statement = (
+            self._database.insert(leases)
+            .values(name=self.name, **row)
+            .on_conflict_do_update(index_elements=["name"], set_=row, where=leases.c.expires_at < clock)
+            .returning(leases.c.token)
+        )
+        return self._extend(lambda connection: connection.execute(statement).first() is not None)
+
+    def _renew(self) -> bool:
+        mine = (leases.c.name == self.name) & (leases.c.token == self._token)
+        statement = update(leases).where(mine).values(expires_at=self._database.clock + self._ttl)
+        return self._extend(lambda connection: connection.execute(statement).rowcount == 1)
+
+    def _extend(self, work: Callable[[Connection], bool]) -> bool:
+        asked_at = time.monotonic()  # before the database reads its clock, so that we expire first
+        held = self._database.write(work)
+        if held:
+            self._valid_until = asked_at + self._ttl
+        return held
+
+    def _renew_until(self, released: threading.Event) -> None:
+        while not released.wait(self._ttl / 3):
+            try:
+                self._taken_over = not self._renew()
+            except RunnelError as error:  # the next turn tries again; meanwhile `lost` watches the time
+                log.warning("lease not renewed", extra={"lease": self.name, "code": error.code})
+            if self._taken_over:
+                log.warning("lease lost", extra={"lease": self.name})
+                return
+
+    def _release(self) -> None:
+        statement = delete(leases).where(leases.c.name == self.name, leases.c.token == self._token)
+        try:
+            self._database.write(lambda connection: connection.execute(statement))
+        except RunnelError as error:  # the work is done, and the row expires by itself
+            log.warning("lease not released", extra={"lease": self.name, "code": error.code})
+
+    def _busy(self, wait: float) -> Transient:
+        clock = self._database.clock
+        statement = select(leases.c.owner, clock - leases.c.acquired_at, leases.c.expires_at - clock).where(leases.c.name == self.name)
+        row = self._database.read(lambda connection: connection.execute(statement).first())
+        owner, age, left = row or ("a holder that has just released it", 0.0, 0.0)
+        other = "thread" if owner == self.owner else "process"
+        return Transient(
+            f'"{self.name}" is being refreshed by another {other}',
+            code="BUSY",
+            detail=f"Held by {owner} for {age:.1f} s; its lease runs for {max(left, 0.0):.1f} s more unless renewed. Waited {wait:g} s.",
+            hint="Try again later, or raise the setting lock_wait_seconds.",
+            owner=owner,
+            age=age,
+        )

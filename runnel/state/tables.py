@@ -1,0 +1,83 @@
+"""The catalog's schema: four tables, and the version that says who may read them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Connection, Float, Index, Integer, MetaData, Table, Text, insert, inspect, select, text
+
+from runnel.errors import DefinitionError
+
+SCHEMA_VERSION = 1
+
+metadata = MetaData()
+
+# Names and ISO times must sort by byte in both databases; PostgreSQL's default collation may skip punctuation.
+SortedText = Text().with_variant(Text(collation="C"), "postgresql")
+
+schema = Table("runnel_schema", metadata, Column("version", Integer, primary_key=True, autoincrement=False))
+
+entry = Table(
+    "runnel_entry",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", SortedText, nullable=False, unique=True),
+    Column("path", Text, nullable=False),
+    Column("definition", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+)
+
+history = Table(
+    "runnel_history",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("stream_table", SortedText, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("started_at", SortedText, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("record", Text, nullable=False),
+    Index("runnel_history_by_table", "stream_table", "started_at", "id"),
+    Index("runnel_history_by_time", "started_at", "id"),
+)
+
+# Times are seconds since 1970 on the database's clock, the only one that all holders share.
+lease = Table(
+    "runnel_lease",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("acquired_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+)
+
+_CREATION_LOCK = 7_286_635_001  # any number that no other application locks
+
+
+def exists(connection: Connection) -> bool:
+    return inspect(connection).has_table(schema.name)
+
+
+def create(connection: Connection) -> None:
+    """Create what is missing. Runs in a write transaction, so a second creator waits and then finds it done."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _CREATION_LOCK})
+    if not exists(connection):
+        metadata.create_all(connection)
+        connection.execute(insert(schema).values(version=SCHEMA_VERSION))
+
+
+def check(connection: Connection) -> str:
+    """What is wrong with the stored schema, or nothing; a missing table or column fails in the database."""
+    version = connection.execute(select(schema.c.version)).scalar()
+    if version is not None and version > SCHEMA_VERSION:
+        raise DefinitionError(
+            "the catalog was written by a newer Runnel",
+            code="CATALOG_NEWER",
+            detail=f"Its schema has version {version}; this Runnel reads version {SCHEMA_VERSION}.",
+            hint="Upgrade Runnel, or give this one a catalog of its own.",
+        )
+    if version != SCHEMA_VERSION:
+        return f"Its schema has version {version}; this Runnel reads version {SCHEMA_VERSION}."
+    for table in metadata.sorted_tables:
+        connection.execute(select(table).limit(0))
+    return ""
