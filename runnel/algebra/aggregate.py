@@ -77,7 +77,8 @@ class Aggregate(Node):
 
     def select(self, *inputs: str) -> exp.Select:
         outputs = [named(self._value(i), c.output.name) for i, c in enumerate(self.calls)]
-        query = exp.select(*(col(k) for k in self.keys), *outputs).from_(table(inputs[0]))
+        # Without keys and calls nothing else would make it an aggregate: its one row is still there.
+        query = exp.select(*(col(k) for k in self.keys), *outputs or ([] if self.keys else [exp.Count(this=exp.Star())])).from_(table(inputs[0]))
         return query.group_by(*(col(k) for k in self.keys)) if self.keys else query
 
     def _value(self, index: int) -> exp.Expression:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, references, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
 
@@ -52,7 +52,7 @@ class Join(Node):
         return steps.define("join_change", _all(terms))
 
     def _join(self, left: str, right: str, names: tuple[str, ...]) -> exp.Select:
-        query = exp.select(*(col(n) for n in names) if names else [exp.Literal.number(1)]).from_(table(left, "l"))
+        query = select(col(n) for n in names).from_(table(left, "l"))
         if self.condition is None:
             return query.join(table(right, "r"), join_type="cross")
         return query.join(table(right, "r"), on=self.condition.copy(), join_type="inner")

@@ -8,7 +8,7 @@ the tests run both ways. Weights are integers: +1 a row came, -1 a row went; dup
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
@@ -142,6 +142,11 @@ def table(name: str, alias: str | None = None) -> exp.Table:
     return exp.Table(
         this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=False)) if alias else None
     )
+
+
+def select(expressions: Iterable[exp.Expression]) -> exp.Select:
+    """SELECT expressions. When none is left, because nobody above reads any (COUNT(*)), the rows still count."""
+    return exp.select(*list(expressions) or [exp.Literal.number(1)])
 
 
 def named(expression: exp.Expression, name: str) -> exp.Expression:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Node, col, named, references, table
+from runnel.algebra.node import WEIGHT, Column, Node, col, named, references, select, table
 from runnel.algebra.steps import Steps
 
 
@@ -38,9 +38,8 @@ class Project(Node):
         return self.outputs
 
     def select(self, *inputs: str) -> exp.Select:
-        # A projection whose columns are all pruned still needs its rows.
         outputs = [named(e.copy(), c.name) for e, c in zip(self.expressions, self.outputs, strict=True)]
-        return exp.select(*outputs or [exp.Literal.number(1)]).from_(table(inputs[0]))
+        return select(outputs).from_(table(inputs[0]))
 
     def law(self, steps: Steps) -> str:
         change = steps.change(self.child)

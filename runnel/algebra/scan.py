@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, select, table
 from runnel.algebra.steps import Steps, slug
 
 
@@ -44,8 +44,7 @@ class Scan(Node):
 
     def select(self, *inputs: str) -> exp.Select:
         outputs = (named(col(o), c.name) for o, c in zip(self.origin, self.outputs, strict=True))
-        # A scan whose columns are all pruned (COUNT(*)) still needs its rows.
-        return exp.select(*outputs or [exp.Literal.number(1)]).from_(table(inputs[0]))
+        return select(outputs).from_(table(inputs[0]))
 
     def relation(self, steps: Steps, face: Face) -> str:
         return steps.define(f"{self.slug}_{face}", self.select(steps.input(self.source, face)))

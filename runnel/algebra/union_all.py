@@ -10,7 +10,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Node, col, table
+from runnel.algebra.node import WEIGHT, Column, Node, col, select, table
 from runnel.algebra.steps import Steps
 
 
@@ -36,7 +36,7 @@ class UnionAll(Node):
         return self.branches[0].columns
 
     def select(self, *inputs: str) -> exp.Select:
-        return _all([exp.select(*(col(n) for n in self.names)).from_(table(i)) for i in inputs])
+        return _all([select(col(n) for n in self.names).from_(table(i)) for i in inputs])
 
     def law(self, steps: Steps) -> str:
         changes = [c for c in (steps.change(b) for b in self.branches) if c is not None]

@@ -63,18 +63,28 @@ def _qualify(tree: exp.Query, relations: dict[str, Relation]) -> exp.Query:
 
 
 def _unresolved(error: SqlglotError, relations: dict[str, Relation]) -> DefinitionError:
+    if unknown := re.fullmatch(r"Unknown column: (\w+).*", str(error), re.S):
+        return _no_column(unknown[1], relations, None)
     found = re.search(r"Column '([^']+)' could not be resolved(?: for table: '([^']+)')?.*?(?:Line: (\d+), Col: (\d+))?$", str(error), re.S)
     if found is None:
         return DefinitionError("the query cannot be resolved", code="NAMES", detail=str(error)[:300], hint="Qualify the columns with their tables.")
     name, qualifier = found[1].split(".")[-1].strip('"`'), found[2]
-    columns = [f"Columns of {split_key(k)[-1]} are {', '.join(c.name for c in r.columns)}." for k, r in sorted(relations.items())]
+    where = (int(found[3]), max(1, int(found[4]) - len(name) + 1)) if found[3] else None
+    if not qualifier and any(c.name.lower() == name.lower() for r in relations.values() for c in r.columns):
+        return DefinitionError(
+            f'column "{name}" is ambiguous or out of reach', code="AMBIGUOUS", detail=_columns_of(relations), hint="Qualify the column with its table.", position=where
+        )
+    return _no_column(f"{f'{qualifier}.' if qualifier else ''}{name}", relations, where)
+
+
+def _no_column(name: str, relations: dict[str, Relation], where: tuple[int, int] | None) -> DefinitionError:
     return DefinitionError(
-        f'column "{f"{qualifier}." if qualifier else ""}{name}" does not exist',
-        code="COLUMN_NOT_FOUND",
-        detail=" ".join(columns),
-        hint="Use one of the columns above.",
-        position=(int(found[3]), max(1, int(found[4]) - len(name) + 1)) if found[3] else None,
+        f'column "{name}" does not exist', code="COLUMN_NOT_FOUND", detail=_columns_of(relations), hint="Use one of the columns above.", position=where
     )
+
+
+def _columns_of(relations: dict[str, Relation]) -> str:
+    return " ".join(f"Columns of {split_key(k)[-1]} are {', '.join(c.name for c in r.columns)}." for k, r in sorted(relations.items()))
 
 
 @dataclass(frozen=True)
@@ -174,6 +184,7 @@ class _Binder:
             if tree.args.get(name):
                 value = tree.args[name]
                 raise refuse.unsupported(name.upper(), value[0] if isinstance(value, list) else value)
+        _refuse_subqueries(*tree.expressions, *(tree.args.get(name) for name in ("where", "group", "having")))
         node, scope = self._from(tree, ctes)
         if tree.args.get("where"):
             node = Filter(node, self._resolve(tree.args["where"].this, scope))
@@ -212,9 +223,6 @@ class _Binder:
 
     def _resolve(self, expression: exp.Expression, scope: _Scope) -> exp.Expression:
         """Replace qualified columns by the unique names of the tree."""
-        for query in expression.find_all(exp.Query, exp.Subquery):
-            raise refuse.unsupported("a subquery outside FROM", query)
-
         def column(e: exp.Expression) -> exp.Expression:
             if isinstance(e, exp.Column):
                 return self._column(e, scope)
@@ -253,6 +261,7 @@ class _Binder:
             alias, right, columns = self._relation(join.this, ctes)
             scope[alias] = columns
             condition = join.args.get("on")
+            _refuse_subqueries(condition)
             cross = condition is None or (isinstance(condition, exp.Boolean) and condition.this)
             node = Join(node, right, None if cross else self._resolve(condition, scope))
         return node, scope
@@ -308,13 +317,8 @@ class _Binder:
         node = Aggregate(below, tuple(dict.fromkeys(column[k] for k in keys)), bound)
         results = {c: b.output.name for c, b in zip(calls, bound, strict=True)} | {k: column[k] for k in keys}
 
-        def above(e: exp.Expression) -> exp.Expression:
-            for query in e.find_all(exp.Query, exp.Subquery):
-                raise refuse.unsupported("a subquery outside FROM", query)
-            return _replace(e, results, scope, self)
-
         having = tree.args.get("having")
-        return node, [(n, above(e)) for n, e in selected], above(having.this) if having else None
+        return node, [(n, _replace(e, results)) for n, e in selected], _replace(having.this, results) if having else None
 
     def _call_types(
         self, node: Node, calls: list[exp.AggFunc], arguments: list[exp.Expression | None], column: dict[exp.Expression, str]
@@ -338,12 +342,17 @@ def _refuse_join(join: exp.Join) -> None:
         raise refuse.unsupported("JOIN USING", join)
 
 
+def _refuse_subqueries(*expressions: exp.Expression | None) -> None:
+    for query in (q for e in expressions if e is not None for q in e.find_all(exp.Query, exp.Subquery)):
+        raise refuse.unsupported("a subquery outside FROM", query)
+
+
 def _keys(group: exp.Group | None, selected: list[tuple[str, exp.Expression]]) -> list[exp.Expression]:
     if group is None:
         return []
-    for name, title in (("grouping_sets", "GROUPING SETS"), ("cube", "CUBE"), ("rollup", "ROLLUP"), ("totals", "WITH TOTALS")):
-        if group.args.get(name):
-            raise refuse.unsupported(title, group)
+    for kind, title in ((exp.GroupingSets, "GROUPING SETS"), (exp.Cube, "CUBE"), (exp.Rollup, "ROLLUP")):
+        if (found := group.find(kind)) is not None:
+            raise refuse.unsupported(title, found)
     if group.args.get("all"):
         return list(dict.fromkeys(e for _, e in selected if not e.find(exp.AggFunc)))
     return list(dict.fromkeys(e for e in group.expressions))
@@ -352,7 +361,8 @@ def _keys(group: exp.Group | None, selected: list[tuple[str, exp.Expression]]) -
 def _argument(call: exp.AggFunc) -> exp.Expression | None:
     """The one argument of a call, or None for COUNT(*); anything else is refused."""
     if refuse.function_name(call) not in FUNCTIONS:
-        raise refuse.unsupported(f"{refuse.function_name(call).upper()}()", call, f"maintained aggregates are {', '.join(sorted(FUNCTIONS))}")
+        written = call.sql("spark").partition("(")[0]
+        raise refuse.unsupported(f"{written}()", call, f"maintained aggregates are {', '.join(sorted(FUNCTIONS))}")
     if isinstance(call.parent, exp.Filter):
         raise refuse.unsupported("FILTER (WHERE ...)", call)
     if isinstance(call.this, exp.Distinct):
@@ -365,7 +375,7 @@ def _argument(call: exp.AggFunc) -> exp.Expression | None:
     return call.this
 
 
-def _replace(e: exp.Expression, results: dict[exp.Expression, str], scope: _Scope, binder: _Binder) -> exp.Expression:
+def _replace(e: exp.Expression, results: dict[exp.Expression, str]) -> exp.Expression:
     """An expression above a GROUP BY: calls and keys become columns of the aggregate."""
     if e in results:
         return col(results[e])
@@ -379,9 +389,9 @@ def _replace(e: exp.Expression, results: dict[exp.Expression, str], scope: _Scop
     copy = e.copy()
     for key, value in e.args.items():
         if isinstance(value, exp.Expression):
-            copy.set(key, _replace(value, results, scope, binder))
+            copy.set(key, _replace(value, results))
         elif isinstance(value, list):
-            copy.set(key, [_replace(v, results, scope, binder) if isinstance(v, exp.Expression) else v for v in value])
+            copy.set(key, [_replace(v, results) if isinstance(v, exp.Expression) else v for v in value])
     return copy
 
 

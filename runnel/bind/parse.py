@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import sqlglot
@@ -27,7 +28,7 @@ def parse_query(text: str) -> exp.Query:
         raise DefinitionError(
             f"syntax error{f' near {near!r}' if near else ''}",
             code="SYNTAX",
-            detail=f"{first.get('description', str(error))}.".replace("..", "."),
+            detail=f"{_without_tokens(first.get('description', str(error)))}.".replace("..", "."),
             hint="Correct the query; it must be one SELECT that Spark understands.",
             position=(first.get("line") or 1, first.get("col") or 1),
         ) from error
@@ -41,7 +42,7 @@ def parse_query(text: str) -> exp.Query:
     while isinstance(tree, exp.Subquery | exp.Paren) and isinstance(tree.this, exp.Query):
         tree = tree.this
     if not isinstance(tree, exp.Query):
-        raise DefinitionError("a stream table is defined by a query", code="SYNTAX", detail=f"This is {_kind(tree)}.", hint="Begin with SELECT or WITH.")
+        raise DefinitionError("a stream table is defined by a query", code="SYNTAX", detail=f"The statement is {_kind(tree)}.", hint="Begin with SELECT or WITH.")
     return tree
 
 
@@ -81,4 +82,14 @@ def _check_size(text: str) -> None:
 
 
 def _kind(tree: exp.Expression) -> str:
-    return f"{type(tree).__name__.upper()} statement" if not isinstance(tree, exp.Command) else f"{tree.name.upper()} statement"
+    return tree.name.upper() if isinstance(tree, exp.Command) else type(tree).__name__.upper()
+
+
+def _without_tokens(description: str) -> str:
+    """The parser's words, with its token objects printed as the text they stand for.
+
+    >>> _without_tokens("Expected ) but got <Token token_type: TokenType.VAR, text: x, line: 1, col: 9>")
+    'Expected ) but got x'
+    """
+    description = re.sub(r"<Token token_type: TokenType.SENTINEL.*?>", "the end", description)
+    return re.sub(r"<Token .*?text: (.*?), line: .*?>", r"\1", description)

@@ -17,6 +17,7 @@ Rule = Callable[[Node], Node]
 RULES: tuple[Rule, ...] = (
     merge_projects,  # first: the binder leaves one projection per query level, and fewer levels let filters travel
     filter_below_project,  # before the filters are merged, so that they meet
+    merge_projects,  # again: filters that stood between projections are below them now
     merge_filters,  # before joins take filters in: one conjunction instead of a stack
     filter_into_join,  # comma joins become what their WHERE says
     prune_columns,  # last: it asks what is still used

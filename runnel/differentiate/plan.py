@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from runnel.algebra import WEIGHT, Aggregate, Column, Distinct, Face, Facts, Filter, Node, Project, Steps
-from runnel.algebra.node import col, named, table
+from runnel.algebra.node import col, named, select, table
 from runnel.differentiate.layout import CONTENT, Layout
 
 
@@ -58,7 +58,7 @@ def root_of(tree: Node, output: tuple[Column, ...]) -> Root:
     match node:
         case Aggregate() if node.additive:
             stored = (*node.key_columns, *node.state)
-            finished = exp.select(*(col(k) for k in node.keys), *node.finished()).from_(table(CONTENT))
+            finished = select((*(col(k) for k in node.keys), *node.finished())).from_(table(CONTENT))
             return Root(node, _layout("groups", node, stored, node.keys, node.state, finished, finishing, tree, output))
         case Distinct():
             finished = exp.select(*(col(n) for n in node.names)).from_(table(CONTENT))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import time
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from sqlalchemy.sql.elements import ColumnClause
 from runnel.errors import DefinitionError, EnvironmentProblem, Internal, RunnelError, Transient
 from runnel.state.url import scrub, show
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 Failure = SQLAlchemyError | sqlite3.Error
 

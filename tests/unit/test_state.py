@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import pytest
@@ -31,10 +32,12 @@ SECRET = "s3c/r@t"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    running = get_server(tmp_path_factory.mktemp("postgres"))
-    yield running.get_uri()
-    running.cleanup()
+def server() -> Iterator[str]:
+    # Not under pytest's folder: each start of pytest closes that one to other users, and PostgreSQL does not run as root.
+    with TemporaryDirectory(prefix="runnel-postgres-") as folder:
+        running = get_server(folder)
+        yield running.get_uri()
+        running.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -401,14 +404,23 @@ def scribble(file: Path) -> None:
     file.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
 
 
+def write_page(file: Path, of: str, content: bytes) -> None:
+    connection = sqlite3.connect(file)
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", [of]).fetchone()
+    connection.close()
+    with file.open("r+b") as opened:
+        opened.seek((page - 1) * 4096)
+        opened.write(content.ljust(4096, b"\0"))
+
+
 def scribble_on_entries(file: Path) -> None:
     """Opening does not read this page; the first use does."""
-    with sqlite3.connect(file) as connection:
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'runnel_entry'").fetchone()
-    connection.close()
-    with file.open("r+b") as content:
-        content.seek((page - 1) * 4096)
-        content.write(b"\xff" * 4096)
+    write_page(file, "runnel_entry", b"\xff" * 4096)
+
+
+def empty_an_index(file: Path) -> None:
+    """A well-formed index page without rows: nothing fails, entries are just not found."""
+    write_page(file, "sqlite_autoindex_runnel_entry_2", b"\x0a\0\0\0\0\x10\0\0")
 
 
 @pytest.mark.parametrize("damage", [overwrite, truncate, scribble, scribble_on_entries])
@@ -427,6 +439,12 @@ def test_a_corrupt_file_is_refused_then_put_aside(file: Path, damage: Callable[[
     catalog = Catalog.open(url)
     catalog.put(TOTALS)
     assert catalog.entries() == [TOTALS]
+
+
+def test_a_file_that_contradicts_itself_is_put_aside(file: Path) -> None:
+    empty_an_index(file)
+    assert Catalog.open(f"sqlite:///{file}").get(TOTALS.name) is None
+    assert quarantine(f"sqlite:///{file}") is not None
 
 
 def test_the_log_of_a_corrupt_file_goes_along(file: Path) -> None:

@@ -1,0 +1,355 @@
+"""The public face: `connect()` and `Runnel`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+from sqlglot import parse_one as parse_any
+from sqlglot.errors import SqlglotError
+
+from runnel import settings as settings_module
+from runnel.bind.expand import join_key, split_key
+from runnel.bind.statement import Statement, parse_statement
+from runnel.definition import Definition
+from runnel.errors import DefinitionError
+from runnel.execute import changes as changes_module
+from runnel.execute import compact as compact_module
+from runnel.execute import manage, session
+from runnel.execute import refresh as refresh_module
+from runnel.execute.engine import Engine
+from runnel.execute.explain import Explanation, explain
+from runnel.execute.lookup import SparkLookup, translated
+from runnel.execute.verify import Verification, verify
+from runnel.observe.record import Mode, RefreshRecord
+from runnel.settings import Settings
+from runnel.sources.reader import Reader
+from runnel.state import Catalog, quarantine
+from runnel.tables.content import finished_sql, quote
+from runnel.tables.view import create_view, drop_view
+from runnel.tables.warehouse import Warehouse
+
+log = logging.getLogger("runnel")
+
+WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|MERGE|TRUNCATE|DROP|ALTER|CREATE|REPLACE|COPY|RESTORE)\b", re.I)
+
+
+def connect(
+    spark: SparkSession | None = None,
+    warehouse: str | None = None,
+    catalog: str | None = None,
+    settings: Settings | dict[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Runnel:
+    """Open a warehouse of stream tables.
+
+    Without arguments: local Spark, `./runnel-warehouse`, a SQLite catalog inside it. A team passes its own session, a
+    warehouse on shared storage and `catalog="postgresql://..."`.
+    """
+    chosen = settings if isinstance(settings, Settings) else settings_module.load(settings)
+    embedded = spark is None
+    if spark is None:
+        folder = os.path.abspath(warehouse or "runnel-warehouse")
+        os.makedirs(folder, exist_ok=True)
+        spark = session.embedded(folder, progress)
+    else:
+        folder = _folder(warehouse or spark.conf.get("spark.sql.warehouse.dir") or "runnel-warehouse")
+    session.check(spark)
+    url = catalog or f"sqlite:///{folder}/_runnel/catalog.db"
+    return Runnel(spark, folder, url, chosen, embedded)
+
+
+class Runnel:
+    """A connection: the verbs, and `rn.spark`, the session as it was."""
+
+    def __init__(self, spark: SparkSession, folder: str, catalog_url: str, settings: Settings, embedded: bool) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.settings = settings
+        self._catalog_url = catalog_url
+        self._engine = Engine(spark, settings, Catalog.open(catalog_url), Reader(spark, settings.kernel_reads))
+        self._warehouse = Warehouse(spark, folder) if embedded and _in_memory(spark) else None
+        self._views: dict[str, str] = {}
+        self._sync()
+        self._warn_of_strays()
+
+    # -- define ----------------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        name: str,
+        query: str,
+        mode: str = "AUTO",
+        *,
+        comment: str = "",
+        properties: dict[str, str] | None = None,
+        replace: bool = False,
+        if_not_exists: bool = False,
+    ) -> RefreshRecord | None:
+        """Define a stream table and load it; the record of the first load (None when `if_not_exists` found it there)."""
+        self._sync()
+        full = self._name(name)
+        if if_not_exists and self._engine.catalog.get(full) is not None:
+            return None
+        record = manage.create(self._engine, self._tables_folder, full, query.strip().rstrip(";"), _mode(mode), comment, properties, replace)
+        self._sync()
+        return record
+
+    def alter(self, name: str, *, mode: str) -> Definition:
+        """Change how a stream table is refreshed."""
+        return manage.alter(self._engine, self._name(name), _mode(mode))
+
+    def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> list[str]:
+        """Remove a stream table; the names that were removed."""
+        dropped = manage.drop(self._engine, self._name(name), cascade, if_exists)
+        for gone in dropped:
+            self._views.pop(gone, None)
+        return dropped
+
+    # -- run -------------------------------------------------------------------------------------------------------
+
+    def refresh(self, name: str, *, full: bool = False) -> RefreshRecord:
+        """Bring a stream table up to its sources' latest versions; `full` recomputes it."""
+        self._sync()
+        return refresh_module.refresh(self._engine, self._name(name), full)
+
+    def compact(self, name: str) -> int:
+        """Fold the tail into the base now; the version that did it."""
+        full = self._name(name)
+        backing = self._engine.backing(full)
+        with self._engine.catalog.lease(full, wait=self.settings.lock_wait_seconds, ttl=self.settings.lock_lease_seconds):
+            return compact_module.compact(self._engine, backing)
+
+    # -- read ------------------------------------------------------------------------------------------------------
+
+    def table(self, name: str) -> DataFrame:
+        """The content of a stream table as of now, or any other table that Spark knows."""
+        self._sync()
+        full = self._name(name)
+        if self._engine.catalog.get(full) is None:
+            return self._spark_table(name)
+        backing = self._engine.backing(full)
+        version, note = backing.note()
+        log_relation = f"delta.{quote(backing.path)} VERSION AS OF {version}"
+        return self.spark.sql(finished_sql(backing.definition.layout, f"(SELECT * FROM {log_relation})", note.log_facts))
+
+    def changes(self, name: str, from_version: int, to_version: int | None = None) -> DataFrame:
+        """The rows that came and went in versions `from_version` to `to_version`, both included."""
+        return changes_module.changes(self._engine, self._name(name), from_version, to_version)
+
+    def sql(self, text: str) -> DataFrame:
+        """Run a statement: Runnel's own, or anything Spark understands."""
+        statement = parse_statement(text)
+        self._sync()
+        if statement is not None:
+            return self._run(statement)
+        dropped = self._guard(text)
+        try:
+            result = self.spark.sql(text)
+        except PySparkException as error:
+            if type(error).__name__ in ("AnalysisException", "ParseException"):
+                raise translated(error) from error
+            raise
+        if self._warehouse is not None and WRITES.match(text):
+            if dropped is not None:
+                self._warehouse.remove(*dropped)
+            self._warehouse.sync()
+        return result
+
+    # -- understand ------------------------------------------------------------------------------------------------
+
+    def explain(self, name: str, *, trace: bool = False) -> Explanation:
+        """The plan at each border, the change SQL, the decision that a refresh would take now, and why."""
+        self._sync()
+        return explain(self._engine, self._name(name), trace)
+
+    def verify(self, name: str) -> Verification:
+        """Compare the content with the query run from scratch at the frontier."""
+        self._sync()
+        return verify(self._engine, self._name(name))
+
+    def list(self) -> list[dict[str, Any]]:
+        """One line per stream table."""
+        return [_line(d) for d in self._engine.definitions().values()]
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Where a stream table stands: mode and effective mode with the reason, frontier, how far its sources are ahead."""
+        full = self._name(name)
+        backing = self._engine.backing(full)
+        version, note = backing.note()
+        history = self._engine.catalog.history(full, 1)
+        sources = []
+        for ref in backing.definition.sources:
+            reached = note.versions().get(ref.key)
+            latest = self._engine.source(ref).probe(reached, (note.frontier.get(ref.key) or [None, None])[1], ref.columns)
+            sources.append({"source": ref.key, "frontier": reached, "latest": latest.after, "since": str(latest.kind)})
+        return {
+            **_line(backing.definition),
+            "epoch": note.epoch,
+            "version": version,
+            "fresh": all(s["since"] in ("unchanged", "data-neutral") for s in sources),
+            "sources": sources,
+            "base_rows": note.base_rows,
+            "tail_rows": note.tail_rows,
+            "tail_files": note.tail_files,
+            "last_refresh": history[0].as_dict() if history else None,
+        }
+
+    def history(self, name: str | None = None, limit: int = 50) -> list[RefreshRecord]:
+        """What past refreshes did, newest first."""
+        return self._engine.catalog.history(self._name(name) if name is not None else None, limit)
+
+    # -- keep ------------------------------------------------------------------------------------------------------
+
+    def repair(self) -> list[str]:
+        """Rebuild the catalog from the backing tables; the names found."""
+        found = manage.repair(self._engine, self._tables_folder)
+        self._views.clear()
+        self._sync()
+        return found
+
+    def close(self) -> None:
+        """Let go of the catalog; the Spark session goes on."""
+        self._engine.catalog.close()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _tables_folder(self) -> str:
+        return f"{self.folder}/_runnel/tables"
+
+    def _name(self, name: str | tuple[str, ...]) -> str:
+        parts = tuple(split_key(name)) if isinstance(name, str) else name
+        if not 1 <= len(parts) <= 3 or not all(parts):
+            raise DefinitionError(f'"{name}" is not a table name', code="NAME", hint="Use name, schema.name or catalog.schema.name.")
+        return join_key(SparkLookup(self.spark, {}).qualify(parts))
+
+    def _sync(self) -> None:
+        """See what other processes made: tables in the folder, stream tables in the catalog."""
+        if self._warehouse is not None:
+            self._warehouse.sync()
+        entries = {e.name: e for e in self._engine.catalog.entries()}
+        for name, entry in entries.items():
+            if self._views.get(name) != entry.id and not name.endswith("__building"):
+                create_view(self.spark, Definition.from_dict(entry.definition), entry.path, split_key(name))
+                self._views[name] = entry.id
+        for name in self._views.keys() - entries.keys():
+            drop_view(self.spark, split_key(name))
+            del self._views[name]
+
+    def _warn_of_strays(self) -> None:
+        folder = self._tables_folder
+        known = {os.path.basename(e.path) for e in self._engine.catalog.entries()}
+        strays = sorted(set(os.listdir(folder)) - known) if os.path.isdir(folder) else []
+        if strays:
+            log.warning("%d backing tables are not in the catalog (%s); run `runnel repair` to take them up", len(strays), ", ".join(strays[:5]))
+
+    def _spark_table(self, name: str) -> DataFrame:
+        try:
+            return self.spark.table(name)
+        except PySparkException as error:
+            raise translated(error) from error
+
+    def _run(self, statement: Statement) -> DataFrame:
+        name = statement.name
+        match statement.verb:
+            case "create":
+                record = self.create(
+                    ".".join(f"`{p}`" for p in name),
+                    statement.query,
+                    statement.mode,
+                    comment=statement.comment,
+                    properties=statement.properties,
+                    replace=statement.replace,
+                    if_not_exists=statement.if_not_exists,
+                )
+                return self._frame([_summary(record)] if record else [], _SUMMARY)
+            case "refresh":
+                return self._frame([_summary(self.refresh(self._name(name), full=statement.full))], _SUMMARY)
+            case "drop":
+                gone = self.drop(self._name(name), cascade=statement.cascade, if_exists=statement.if_exists)
+                return self._frame([{"dropped": g} for g in gone], "dropped string")
+            case "show":
+                return self._frame(self.list(), "name string, mode string, effective string, reason string, sources string, created_at string, comment string")
+            case "describe":
+                status = self.status(self._name(name))
+                return self._frame([{"property": k, "value": str(v)} for k, v in status.items()], "property string, value string")
+            case _:
+                return self._frame([{"plan": str(self.explain(self._name(name)))}], "plan string")
+
+    def _frame(self, rows: list[dict[str, Any]], schema: str) -> DataFrame:
+        names = [part.strip().split(" ")[0] for part in schema.split(",")]
+        return self.spark.createDataFrame([tuple(r.get(n) for n in names) for r in rows], schema)
+
+    def _guard(self, text: str) -> tuple[str, str] | None:
+        """Refuse statements that would write to a stream table or take away what one reads; (schema, name) of a dropped table."""
+        if not WRITES.match(text):
+            return None
+        try:
+            tree = parse_any(text, dialect="spark")
+        except (SqlglotError, RecursionError):
+            return None
+        target = tree.find(exp.Table) if isinstance(tree, exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.TruncateTable | exp.Drop | exp.Alter | exp.Create) else None
+        if target is None or not isinstance(target.this, exp.Identifier):
+            return None
+        name = self._name(tuple(p.name for p in target.parts)) if len(target.parts) <= 3 else ""
+        if self._engine.catalog.get(name) is not None:
+            drops = isinstance(tree, exp.Drop)
+            raise DefinitionError(
+                f'"{name}" is a stream table and maintained by Runnel',
+                code="MAINTAINED",
+                detail="Its content follows from its query.",
+                hint="Use DROP STREAM TABLE." if drops else "Write to its sources, or change its query with CREATE OR REPLACE STREAM TABLE.",
+            )
+        if isinstance(tree, exp.Drop) and str(tree.args.get("kind", "")).upper() == "TABLE":
+            above = manage.readers(self._engine, name)
+            if above:
+                raise DefinitionError(f'"{name}" is read by {", ".join(above)}', code="HAS_READERS", hint=f"Drop them first: {'; '.join(f'DROP STREAM TABLE {r}' for r in above)}.")
+            schema, table = split_key(name)[-2:]
+            return schema, table
+        return None
+
+
+_SUMMARY = "stream_table string, action string, reason string, rows_in long, rows_out long, jobs int, ms double"
+
+
+def _summary(record: RefreshRecord) -> dict[str, Any]:
+    data = record.as_dict()
+    return {**data, "action": str(record.action), "ms": float(record.ms)}
+
+
+def _line(definition: Definition) -> dict[str, Any]:
+    effective = "FULL" if definition.mode is Mode.FULL or not definition.incremental else "DIFFERENTIAL"
+    return {
+        "name": definition.name,
+        "mode": str(definition.mode),
+        "effective": effective,
+        "reason": definition.refused or ("refresh mode is FULL" if definition.mode is Mode.FULL else ""),
+        "sources": ", ".join(definition.source_keys),
+        "created_at": definition.created_at,
+        "comment": definition.comment,
+    }
+
+
+def _mode(mode: str) -> Mode:
+    if str(mode).upper() not in Mode.__members__:
+        raise DefinitionError(f"refresh mode {mode} does not exist", code="MODE", hint=f"Use one of {', '.join(Mode)}.")
+    return Mode(str(mode).upper())
+
+
+def _folder(path: str) -> str:
+    local = re.sub(r"^file:/+", "/", path)
+    return local if "://" in local else os.path.abspath(local)
+
+
+def _in_memory(spark: SparkSession) -> bool:
+    return spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory"
+
+
+__all__ = ["Runnel", "connect", "quarantine"]

@@ -1,0 +1,175 @@
+"""The statements Runnel adds to SQL, recognised from tokens so that names and strings are never taken for keywords.
+
+CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] name [COMMENT '..'] [TBLPROPERTIES (..)] [REFRESH MODE m] AS query
+REFRESH | DROP | DESCRIBE | EXPLAIN STREAM TABLE name, SHOW STREAM TABLES; STREAM TABLE may be written MATERIALIZED VIEW,
+STREAMING TABLE, DYNAMIC TABLE or MATERIALIZED LAKE VIEW. Anything else belongs to Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from runnel.errors import DefinitionError
+from runnel.observe.record import Mode
+
+_NOUNS = (("MATERIALIZED", "LAKE", "VIEW"), ("STREAM", "TABLE"), ("STREAMING", "TABLE"), ("MATERIALIZED", "VIEW"), ("DYNAMIC", "TABLE"))
+_PLURALS = tuple((*noun[:-1], noun[-1] + "S") for noun in _NOUNS)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One recognised statement. `verb` is create, refresh, drop, show, describe or explain."""
+
+    verb: str
+    name: tuple[str, ...] = ()
+    query: str = ""
+    mode: Mode = Mode.AUTO
+    replace: bool = False
+    if_not_exists: bool = False
+    if_exists: bool = False
+    cascade: bool = False
+    full: bool = False
+    comment: str = ""
+    properties: dict[str, str] = field(default_factory=dict)
+
+
+def parse_statement(text: str) -> Statement | None:
+    """The Runnel statement in a text, or None when it is for Spark.
+
+    >>> parse_statement("REFRESH STREAM TABLE sales.totals FULL").name
+    ('sales', 'totals')
+    >>> parse_statement("SELECT 1") is None
+    True
+    """
+    try:
+        tokens = Spark().tokenize(text)
+    except SqlglotError:
+        return None
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    return _Reader(text, tokens).statement()
+
+
+class _Reader:
+    def __init__(self, text: str, tokens: list[Token]) -> None:
+        self.text, self.tokens, self.at = text, tokens, 0
+
+    def statement(self) -> Statement | None:
+        if self._accept("CREATE"):
+            replace = self._accept("OR", "REPLACE")
+            return self._create(replace) if self._noun(_NOUNS) else None
+        for verb in ("REFRESH", "DROP", "DESCRIBE", "DESC", "EXPLAIN"):
+            if self._accept(verb):
+                return self._named({"DESC": "describe"}.get(verb, verb.lower())) if self._noun(_NOUNS) else None
+        if self._accept("SHOW") and self._noun(_PLURALS):
+            return self._end(Statement("show"))
+        return None
+
+    def _create(self, replace: bool) -> Statement:
+        if_not_exists = self._accept("IF", "NOT", "EXISTS")
+        if replace and if_not_exists:
+            raise self._error("OR REPLACE and IF NOT EXISTS exclude each other", "Keep one of the two.")
+        name, comment, properties, mode = self._name(), "", {}, Mode.AUTO
+        while not self._accept("AS"):
+            if self._accept("COMMENT"):
+                comment = self._string()
+            elif self._accept("TBLPROPERTIES"):
+                properties = self._properties()
+            elif self._accept("REFRESH", "MODE"):
+                mode = self._mode()
+            else:
+                raise self._error(f"unexpected {self._shown()}", "Expected COMMENT, TBLPROPERTIES, REFRESH MODE or AS.")
+        if self.at >= len(self.tokens):
+            raise self._error("the query after AS is missing", "Write AS SELECT ...")
+        query = self.text[self.tokens[self.at].start : self.tokens[-1].end + 1]
+        return Statement("create", name, query, mode, replace, if_not_exists, comment=comment, properties=properties)
+
+    def _named(self, verb: str) -> Statement:
+        if_exists = verb == "drop" and self._accept("IF", "EXISTS")
+        statement = Statement(
+            verb,
+            self._name(),
+            if_exists=if_exists,
+            full=verb == "refresh" and self._accept("FULL"),
+            cascade=verb == "drop" and self._accept("CASCADE"),
+        )
+        return self._end(statement)
+
+    def _end(self, statement: Statement) -> Statement:
+        if self.at < len(self.tokens):
+            raise self._error(f"unexpected {self._shown()}", "End the statement here.")
+        return statement
+
+    def _noun(self, nouns: tuple[tuple[str, ...], ...]) -> bool:
+        return any(self._accept(*noun) for noun in nouns)
+
+    def _accept(self, *words: str) -> bool:
+        following = self.tokens[self.at : self.at + len(words)]
+        found = len(following) == len(words) and all(
+            t.text.upper() == w and t.token_type is not TokenType.STRING for t, w in zip(following, words, strict=True)
+        )
+        self.at += len(words) if found else 0
+        return found
+
+    def _name(self) -> tuple[str, ...]:
+        parts = [self._word()]
+        while self.at < len(self.tokens) and self.tokens[self.at].token_type is TokenType.DOT:
+            self.at += 1
+            parts.append(self._word())
+        if len(parts) > 3:
+            raise self._error(f"name of {len(parts)} parts", "Use catalog.schema.name at most.")
+        return tuple(parts)
+
+    def _word(self) -> str:
+        if self.at >= len(self.tokens) or not (self.tokens[self.at].text.replace("_", "a")[:1].isalnum() or self.tokens[self.at].token_type is TokenType.IDENTIFIER):
+            raise self._error(f"expected a name, found {self._shown()}", "Quote unusual names with backticks.")
+        self.at += 1
+        return self.tokens[self.at - 1].text
+
+    def _string(self) -> str:
+        if self.at >= len(self.tokens) or self.tokens[self.at].token_type is not TokenType.STRING:
+            raise self._error(f"expected a string, found {self._shown()}", "Write it in single quotes.")
+        self.at += 1
+        return self.tokens[self.at - 1].text
+
+    def _properties(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        self._symbol(TokenType.L_PAREN, "(")
+        while True:
+            parts = [self.tokens[self.at].text] if self.at < len(self.tokens) else []
+            self.at += 1
+            while self.at < len(self.tokens) and self.tokens[self.at].token_type is TokenType.DOT:
+                parts.append(self.tokens[self.at + 1].text)
+                self.at += 2
+            self._symbol(TokenType.EQ, "=")
+            if self.at >= len(self.tokens):
+                raise self._error("the property has no value", "Write 'key' = 'value'.")
+            found[".".join(parts)] = self.tokens[self.at].text
+            self.at += 1
+            if self.at < len(self.tokens) and self.tokens[self.at].token_type is TokenType.COMMA:
+                self.at += 1
+                continue
+            self._symbol(TokenType.R_PAREN, ")")
+            return found
+
+    def _symbol(self, kind: TokenType, shown: str) -> None:
+        if self.at >= len(self.tokens) or self.tokens[self.at].token_type is not kind:
+            raise self._error(f"expected {shown}, found {self._shown()}", "Write TBLPROPERTIES ('key' = 'value').")
+        self.at += 1
+
+    def _mode(self) -> Mode:
+        word = self._word().upper()
+        if word not in Mode.__members__:
+            raise self._error(f"refresh mode {word} does not exist", f"Use one of {', '.join(Mode)}.")
+        return Mode(word)
+
+    def _shown(self) -> str:
+        return f'"{self.tokens[self.at].text}"' if self.at < len(self.tokens) else "the end"
+
+    def _error(self, message: str, hint: str) -> DefinitionError:
+        token = self.tokens[min(self.at, len(self.tokens) - 1)]
+        return DefinitionError(message, code="SYNTAX", hint=hint, position=(token.line, max(1, token.col - len(token.text) + 1)))

@@ -1,0 +1,69 @@
+"""What a stream table is: the frozen type that crosses the border between text and everything that runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from runnel.differentiate.layout import Layout
+from runnel.observe.record import Mode
+
+
+@dataclass(frozen=True)
+class SourceRef:
+    """A source as the definition knows it: where it is, and the columns that the query reads with their types."""
+
+    key: str
+    kind: str
+    path: str
+    columns: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.kind in ("delta", "stream"), self.kind
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A stream table. `text` is what the user wrote, `sql` stands on its own (views inlined, names in full).
+
+    `refused` says why the query cannot be maintained incrementally; empty when it can.
+    """
+
+    id: str
+    name: str
+    text: str
+    sql: str
+    mode: Mode
+    sources: tuple[SourceRef, ...]
+    layout: Layout
+    refused: str = ""
+    comment: str = ""
+    properties: dict[str, str] = field(default_factory=dict)
+    created_at: str = ""
+
+    @property
+    def incremental(self) -> bool:
+        return not self.refused
+
+    @property
+    def source_keys(self) -> tuple[str, ...]:
+        return tuple(s.key for s in self.sources)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Definition:
+        return cls(
+            **{
+                **data,
+                "mode": Mode(data["mode"]),
+                "layout": Layout.from_dict(data["layout"]),
+                "sources": tuple(SourceRef(**s) for s in data["sources"]),
+            }
+        )
+
+    def __str__(self) -> str:
+        kind = "incremental" if self.incremental else f"recomputed: {self.refused}"
+        sources = ", ".join(self.source_keys)
+        return f"{self.name} [{self.mode}, {kind}]\nsources: {sources}\nquery: {self.text.strip()}"

@@ -1,0 +1,62 @@
+"""Facts -> decision: which action, and why, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runnel.algebra import Facts
+from runnel.definition import Definition
+from runnel.observe.record import Action, Mode
+from runnel.sources.facts import Kind, SourceFacts
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What this refresh will do. `moves` is False when not even the frontier has to be written."""
+
+    action: Action
+    reason: str
+    moves: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.action}: {self.reason}"
+
+
+def decide(definition: Definition, sources: list[SourceFacts], first: bool, full: bool, clock: bool) -> Decision:
+    """The action for one refresh.
+
+    Broken sources come before everything else, since neither face nor change of theirs can be read; a request or a mode
+    comes before the facts, since the user said so.
+    """
+    if first:
+        return Decision(Action.FULL, "first load")
+    broken = [s for s in sources if s.broken]
+    if broken:
+        return Decision(Action.REINITIALIZE, "; ".join(f"{s.key}: {s.kind}, {s.reason}" for s in broken))
+    if full:
+        return Decision(Action.FULL, "asked for")
+    changed = [s for s in sources if s.changed]
+    if not changed and not clock:
+        moved = any(s.kind is Kind.NEUTRAL for s in sources)
+        return Decision(Action.NO_DATA, "source commits without a change of data" if moved else "no source changed", moves=moved)
+    if definition.mode is Mode.FULL:
+        return Decision(Action.FULL, "refresh mode is FULL")
+    if not definition.incremental:
+        return Decision(Action.FULL, definition.refused)
+    return Decision(Action.DIFFERENTIAL, "; ".join(f"{_short(s.key)} {s.kind}{_rows(s)}" for s in changed))
+
+
+def facts_of(sources: list[SourceFacts]) -> Facts:
+    """The facts that plans are specialised by."""
+    return Facts(
+        changed=frozenset(s.key for s in sources if s.changed),
+        insert_only=frozenset(s.key for s in sources if s.kind is Kind.INSERT_ONLY),
+    )
+
+
+def _rows(source: SourceFacts) -> str:
+    return "" if source.rows is None else f", {source.rows} changed rows"
+
+
+def _short(key: str) -> str:
+    return key.removeprefix("spark_catalog.default.")

@@ -1,0 +1,74 @@
+"""What refreshes share: sessions, settings, the catalog, and caches of logs and bound trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from runnel.definition import Definition, SourceRef
+from runnel.differentiate import Root
+from runnel.errors import DefinitionError
+from runnel.execute.lookup import SparkLookup
+from runnel.execute.prepare import rebind
+from runnel.settings import Settings
+from runnel.sources.delta import DeltaSource
+from runnel.sources.delta_log import DeltaLog
+from runnel.sources.reader import Reader
+from runnel.sources.source import Source
+from runnel.sources.stream_table import StreamTableSource
+from runnel.state import Catalog
+from runnel.tables.backing import BackingTable
+from runnel.tables.content import finished_sql
+
+
+@dataclass
+class Engine:
+    """One connection. Caches are keyed by what they were made from, so they never go stale."""
+
+    spark: SparkSession
+    settings: Settings
+    catalog: Catalog
+    reader: Reader
+    _logs: dict[str, DeltaLog] = field(default_factory=dict)
+    _roots: dict[str, Root] = field(default_factory=dict)
+
+    def definitions(self) -> dict[str, Definition]:
+        """Every stream table by name, as the catalog has it."""
+        return {e.name: Definition.from_dict(e.definition) for e in self.catalog.entries()}
+
+    def backing(self, name: str) -> BackingTable:
+        """The backing table of a stream table, or an error that names those that exist."""
+        entry = self.catalog.get(name)
+        if entry is None:
+            names = [e.name for e in self.catalog.entries()]
+            raise DefinitionError(
+                f'stream table "{name}" does not exist',
+                code="STREAM_TABLE_NOT_FOUND",
+                detail=f"Stream tables are {', '.join(names)}." if names else "There are no stream tables yet.",
+                hint="Create it with CREATE STREAM TABLE, or run `runnel repair` if its backing table exists.",
+            )
+        return BackingTable(entry.path, Definition.from_dict(entry.definition), self.log(entry.path))
+
+    def log(self, path: str) -> DeltaLog:
+        return self._logs.setdefault(path, DeltaLog(path))
+
+    def source(self, ref: SourceRef) -> Source:
+        """A source as the definition names it. A stream table is found by its name, since replacing it moves its files."""
+        if ref.kind == "delta":
+            return DeltaSource(ref.key, self.log(ref.path), direct=self.settings.direct_change_files)
+        upstream = self.backing(ref.key)
+        layout = upstream.definition.layout
+        return StreamTableSource(ref.key, upstream.log, layout, lambda relation: finished_sql(layout, relation))
+
+    def lookup(self) -> SparkLookup:
+        return SparkLookup(self.spark, self.definitions())
+
+    def root(self, definition: Definition) -> Root:
+        """The maintained tree of an incremental definition, bound once per process."""
+        if definition.id not in self._roots:
+            self._roots[definition.id] = rebind(definition, self.lookup(), self.settings)[1]
+        return self._roots[definition.id]
+
+    def forget(self, definition_id: str) -> None:
+        self._roots.pop(definition_id, None)

@@ -1,0 +1,85 @@
+"""Why a refresh does what it does: every border of the journey printed, up to the decision for the refresh that would run now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from runnel.algebra import Face, Facts
+from runnel.canonicalize.rules import Pass
+from runnel.differentiate import differentiate, recompute
+from runnel.errors import RunnelError
+from runnel.execute.engine import Engine
+from runnel.execute.jobs import Jobs
+from runnel.execute.prepare import rebind
+from runnel.execute.refresh import STAGES, STORED, Work, decision, plan, probe
+from runnel.observe.record import Action
+
+BORDERS = ("definition", "tree", "canonical", "layout", "facts", "decision", "plan", "reading", "stages")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Text per border, in the order of the journey."""
+
+    stream_table: str
+    borders: dict[str, str]
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"== {title} ==\n{text}" for title, text in self.borders.items() if text)
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"stream_table": self.stream_table, **self.borders}
+
+
+def explain(engine: Engine, name: str, trace: bool = False) -> Explanation:
+    """Walk the stages of a refresh up to the plan, without running or writing anything."""
+    backing = engine.backing(name)
+    definition = backing.definition
+    work = Work(engine, backing, False, Jobs(engine.spark, name))
+    borders = {"definition": str(definition), "layout": str(definition.layout)}
+    try:
+        if definition.incremental:
+            passes: list[Pass] = []
+            tree, root = rebind(definition, engine.lookup(), engine.settings, passes)
+            borders |= {"tree": str(tree), "canonical": str(root.maintained) if root.layout.kind == "rows" else f"maintained:\n{root.maintained}"}
+            if trace:
+                borders["canonical"] = "\n".join(f"-- {p.rule}: {'changed' if p.changed else 'no change'}\n{p.tree if p.changed else ''}".rstrip() for p in passes)
+        for stage in (probe, decision, plan):
+            stage(work)
+        borders["facts"] = "\n".join(map(str, work.facts))
+        borders["decision"] = str(work.decision)
+        borders["plan"] = _plan(engine, work)
+    except RunnelError as error:
+        borders["decision"] = f"the next refresh fails: {error}"
+    borders["reading"] = _reading(engine, work)
+    borders["stages"] = " -> ".join(s.__name__ for s in STAGES)
+    return Explanation(name, {b: borders[b] for b in BORDERS if b in borders})
+
+
+def _plan(engine: Engine, work: Work) -> str:
+    """The SQL that would run; when nothing changed, the one that a change in every source would run."""
+    if work.plan is not None:
+        return str(work.plan)
+    definition = work.backing.definition
+    if not definition.incremental:
+        return f"query(after) - stored content, where the query is\n{definition.sql}"
+    if work.decision.action is not Action.NO_DATA:
+        return str(recompute(engine.root(definition), STORED))
+    every = Facts(frozenset(definition.source_keys))
+    return f"-- nothing to do now; a mixed change in every source would run:\n{differentiate(engine.root(definition), every, engine.settings.laws)}"
+
+
+def _reading(engine: Engine, work: Work) -> str:
+    settings = engine.settings
+    lines = [
+        f"connector: {'kernel, in a session of its own' if settings.kernel_reads else 'default'}",
+        f"commits: {'written by Spark as Parquet, committed by delta-rs' if settings.direct_commits else 'by the writer of Delta Lake'}",
+    ]
+    faces = {(i.source, i.face) for i in work.plan.inputs} if work.plan else set()
+    for fact in work.facts:
+        if fact.changed and (fact.key, Face.CHANGE) in faces:
+            lines.append(f"change of {fact.key}: read from its {fact.via}")
+    return "\n".join(lines)

@@ -1,0 +1,156 @@
+"""Query text -> `Definition`: bind it, check it against Spark's own analysis, choose the layout, find the sources."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from runnel.algebra import WEIGHT, Column, Node, Scan
+from runnel.bind import bind, parse_query
+from runnel.bind import refuse
+from runnel.bind.expand import expand
+from runnel.canonicalize import canonicalize
+from runnel.canonicalize.rules import Pass
+from runnel.definition import Definition, SourceRef
+from runnel.differentiate import Layout, Root, root_of, rows_layout
+from runnel.errors import DefinitionError, Internal, Unsupported
+from runnel.execute.lookup import SparkLookup, translated
+from runnel.observe.record import Mode
+from runnel.settings import Settings
+from runnel.sources.delta_log import DeltaLog
+from runnel.tables.content import HASH, LEVEL
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A definition, the tree it was made from (None when it is recomputed), and the schema of its backing table."""
+
+    definition: Definition
+    root: Root | None
+    schema: StructType
+
+
+def prepare(
+    spark: SparkSession,
+    lookup: SparkLookup,
+    settings: Settings,
+    name: str,
+    text: str,
+    mode: Mode,
+    backing: dict[str, str],
+    comment: str = "",
+    properties: dict[str, str] | None = None,
+) -> Prepared:
+    """`backing` maps the names of existing stream tables to the paths of their backing tables."""
+    tree, relations = expand(parse_query(text), lookup)
+    if mode is not Mode.FULL:
+        refuse.nondeterministic(tree)
+    try:
+        output = lookup.describe(text)
+    except PySparkException as error:
+        raise translated(error) from error
+    _check_output(output)
+    if not relations:
+        raise DefinitionError("the query reads no table", code="NO_SOURCE", hint="Select from at least one Delta table or stream table.")
+    if name in relations:
+        raise DefinitionError(f'"{name}" reads itself', code="CYCLE", detail=f"{name} -> {name}.", hint="Read another table, or give the stream table another name.")
+    if mode is not Mode.FULL:
+        _check_deterministic(spark, text)
+    sql, refused, root = tree.sql("spark"), "", None
+    try:
+        bound = bind(text, lookup)
+        sql, root = bound.sql, root_of(canonicalize(bound.node, settings.disabled_rules), output)
+    except Unsupported as error:
+        if mode is Mode.DIFFERENTIAL:
+            raise
+        where = f" (line {error.position[0]}, column {error.position[1]})" if error.position else ""
+        refused = f"{error.message}{where}"
+    layout = root.layout if root is not None else rows_layout(_storable(output), output)
+    _check_printed(lookup, sql, output)
+    definition = Definition(
+        id=uuid.uuid4().hex,
+        name=name,
+        text=text,
+        sql=sql,
+        mode=mode,
+        sources=_sources(lookup, relations, root, backing),
+        layout=layout,
+        refused=refused,
+        comment=comment,
+        properties=properties or {},
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return Prepared(definition, root, backing_schema(spark, layout))
+
+
+def rebind(definition: Definition, lookup: SparkLookup, settings: Settings, trace: list[Pass] | None = None) -> tuple[Node, Root]:
+    """The trees of a stored definition, bound and canonical."""
+    bound = bind(definition.sql, lookup)
+    return bound.node, root_of(canonicalize(bound.node, settings.disabled_rules, trace), definition.layout.output)
+
+
+def backing_schema(spark: SparkSession, layout: Layout) -> StructType:
+    """Stored columns, hash, weight and level."""
+    typed = ", ".join(f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in layout.stored)
+    fields = [StructField(f.name, f.dataType, True) for f in spark.sql(f"SELECT {typed}").schema.fields] if typed else []
+    if layout.kind == "rows":
+        fields.append(StructField(HASH, LongType(), True))
+    return StructType([*fields, StructField(WEIGHT, LongType(), True), StructField(LEVEL, StringType(), True)])
+
+
+def _sources(lookup: SparkLookup, relations: dict[str, object], root: Root | None, backing: dict[str, str]) -> tuple[SourceRef, ...]:
+    used: dict[str, set[str]] = {}
+    if root is not None:
+        for scan in root.maintained.walk():
+            if isinstance(scan, Scan):
+                used.setdefault(scan.source, set()).update(o.lower() for o in scan.origin)
+    found = []
+    for key in sorted(relations):
+        if key in backing:
+            found.append(SourceRef(key, "stream", backing[key]))
+            continue
+        types = DeltaLog(lookup.locations[key]).schema()
+        columns = {c: t for c, t in types.items() if root is None or c in used.get(key, set())}
+        found.append(SourceRef(key, "delta", lookup.locations[key], columns))
+    return tuple(found)
+
+
+def _storable(output: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Names that Delta Lake can store whatever users call their columns."""
+    return tuple(Column(f"c{i}_{''.join(ch if ch.isalnum() else '_' for ch in c.name.lower())}"[:60], c.type) for i, c in enumerate(output))
+
+
+def _check_output(output: tuple[Column, ...]) -> None:
+    seen: set[str] = set()
+    for column in output:
+        if column.name.lower() in seen:
+            raise DefinitionError(f'column "{column.name}" appears twice in the result', code="DUPLICATE_COLUMN", hint="Give each column its own alias.")
+        if column.type == "void":
+            raise DefinitionError(f'column "{column.name}" has no type', code="VOID_COLUMN", hint=f"Write CAST(NULL AS STRING) AS {column.name}, or another type.")
+        seen.add(column.name.lower())
+
+
+def _check_deterministic(spark: SparkSession, text: str) -> None:
+    """Catch what no list of names knows, such as user functions declared non-deterministic. Not askable on Spark Connect."""
+    plan = getattr(spark.sql(text), "_jdf", None)
+    if plan is not None and not plan.queryExecution().analyzed().deterministic():
+        raise DefinitionError(
+            "the query is not deterministic",
+            code="EXPRESSION_NOT_DETERMINISTIC",
+            detail="Spark's analyser says that it may give another result over the same rows.",
+            hint="Mark user functions deterministic if they are, or use REFRESH MODE FULL.",
+        )
+
+
+def _check_printed(lookup: SparkLookup, sql: str, output: tuple[Column, ...]) -> None:
+    """The text we keep must mean what the user wrote, as far as names and types show it."""
+    printed = lookup.describe(sql)
+    if [c.type for c in printed] != [c.type for c in output]:
+        raise Internal(
+            "the query does not survive printing", detail=f"Spark sees {[str(c) for c in output]} in the text and {[str(c) for c in printed]} in {sql[:300]}."
+        )

@@ -1,0 +1,325 @@
+"""One refresh: probe the logs, decide, plan, write the change, commit it. `explain` walks the same stages and stops early.
+
+A crash before the commit leaves nothing but files that no commit names; after it, everything. The commit is made on top
+of the version that was probed, so of two refreshes that race one commits and the other starts again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from runnel.algebra import WEIGHT, Face, Steps
+from runnel.definition import Definition
+from runnel.differentiate import ChangePlan, differentiate, recompute
+from runnel.differentiate.layout import Layout
+from runnel.differentiate.plan import subtract
+from runnel.errors import Internal, RunnelError, SourceChanged, Transient
+from runnel.execute.compact import compact, due
+from runnel.execute.decide import Decision, decide, facts_of
+from runnel.execute.engine import Engine
+from runnel.execute.jobs import Jobs
+from runnel.execute.prepare import prepare
+from runnel.execute.query import pinned_query, uses_clock
+from runnel.observe.record import Action, RefreshRecord, Stage
+from runnel.sources.facts import Kind, SourceFacts
+from runnel.sources.source import Source
+from runnel.state import Entry
+from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
+
+ATTEMPTS = 3
+"""A conflict means that somebody else moved the frontier; looking again usually finds nothing left to do."""
+SMALL_CHANGE = 1_000_000
+"""Up to this many changed rows, adaptive execution costs more than it can win back (docs/decisions)."""
+
+
+@dataclass
+class Work:
+    """What the stages of one refresh hand on. Each field is set by the stage named beside it and only read after."""
+
+    engine: Engine
+    backing: BackingTable
+    full: bool
+    jobs: Jobs
+    version: int = -1  # probe
+    note: CommitNote = field(default_factory=lambda: CommitNote("create", 0, {}))  # probe
+    sources: dict[str, Source] = field(default_factory=dict)  # probe
+    facts: list[SourceFacts] = field(default_factory=list)  # probe
+    clock: str | None = None  # probe
+    decision: Decision = field(default_factory=lambda: Decision(Action.SKIP, "not decided"))  # decide
+    plan: ChangePlan | None = None  # plan
+    written: Written = field(default_factory=lambda: Written((), 0, False))  # write
+    committed: int | None = None  # commit
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
+
+    @property
+    def first(self) -> bool:
+        return self.note.epoch == 0
+
+    @property
+    def layout(self) -> Layout:
+        return self.backing.definition.layout
+
+
+def refresh(engine: Engine, name: str, full: bool = False) -> RefreshRecord:
+    """Move one stream table's frontier to the latest versions of its sources."""
+    started = time.perf_counter()
+    settings = engine.settings
+    with engine.catalog.lease(name, wait=settings.lock_wait_seconds, ttl=settings.lock_lease_seconds) as lease:
+        for attempt in range(1, ATTEMPTS + 1):
+            work = Work(engine, engine.backing(name), full, Jobs(engine.spark, name))
+            stages: list[Stage] = []
+            try:
+                _run(work, stages, lease.check)
+                record = _record(work, stages, started)
+            except Transient:
+                _sweep(work)
+                if attempt == ATTEMPTS:
+                    raise
+                continue
+            except Exception as error:
+                _sweep(work)
+                engine.catalog.record(_failed(work, stages, started, error))
+                raise
+            finally:
+                engine.reader.clean()
+            engine.catalog.record(record)
+            return record
+    raise Internal("refresh ended without a record")
+
+
+def _run(work: Work, stages: list[Stage], still_mine: Callable[[], None]) -> None:
+    for stage in STAGES:
+        before = time.perf_counter()
+        if stage is commit:
+            still_mine()
+        try:
+            with work.jobs.stage(stage.__name__):
+                stage(work)
+        finally:
+            stages.append(Stage(stage.__name__, round((time.perf_counter() - before) * 1000, 1)))
+        if work.decision.action is Action.NO_DATA and not work.decision.moves:
+            return
+
+
+def probe(work: Work) -> None:
+    """Where are we, and what happened to the sources since? No Spark job."""
+    definition = work.backing.definition
+    work.version, work.note = work.backing.note()
+    for ref in definition.sources:
+        source = work.engine.source(ref)
+        version, table_id = work.note.frontier.get(ref.key, (None, None))
+        work.sources[ref.key] = source
+        work.facts.append(source.probe(version, table_id, ref.columns))
+    if not definition.incremental and uses_clock(definition):
+        work.clock = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def decision(work: Work) -> None:
+    """Which action, and why."""
+    work.decision = decide(work.backing.definition, work.facts, work.first, work.full, clock=work.clock is not None)
+    if any(f.kind is Kind.SCHEMA for f in work.facts):
+        _still_fits(work)
+
+
+def _still_fits(work: Work) -> None:
+    """After a schema change the query must still give the same columns; else only the user can say what should happen."""
+    definition, engine = work.backing.definition, work.engine
+    reasons = "; ".join(f"{f.key}: {f.reason}" for f in work.facts if f.kind is Kind.SCHEMA)
+    hint = f'Correct the query with CREATE OR REPLACE STREAM TABLE "{definition.name}", or restore the column.'
+    try:
+        paths = {e.name: e.path for e in engine.catalog.entries()}
+        fresh = prepare(engine.spark, engine.lookup(), engine.settings, definition.name, definition.sql, definition.mode, paths).definition
+    except RunnelError as error:
+        raise SourceChanged(f"a source of {definition.name} changed its schema", code="SCHEMA_CHANGED", detail=f"{reasons}. {error.message}.", hint=hint) from error
+    if [c.type for c in fresh.layout.output] != [c.type for c in definition.layout.output] or fresh.layout.stored != definition.layout.stored:
+        raise SourceChanged(f"a source of {definition.name} changed its schema", code="SCHEMA_CHANGED", detail=f"{reasons}, so the result changes its type.", hint=hint)
+    work.backing.set_definition(_with_sources(definition, fresh))
+    engine.catalog.put(entry_of(work.backing))
+    engine.forget(definition.id)
+    work.version = work.backing.log.version()
+
+
+def plan(work: Work) -> None:
+    """The SQL of the change. Pure, and free of Spark."""
+    definition, action = work.backing.definition, work.decision.action
+    if action is Action.NO_DATA or not definition.incremental:
+        return
+    root = work.engine.root(definition)
+    if action is Action.DIFFERENTIAL:
+        work.plan = differentiate(root, facts_of(work.facts), work.engine.settings.laws)
+    else:
+        work.plan = recompute(root, None if work.first else STORED)
+
+
+STORED = "stored__content"
+
+
+def write(work: Work) -> None:
+    """One Spark job: compute the change and write it as files that nobody sees yet."""
+    if work.decision.action is Action.NO_DATA or not work.engine.settings.direct_commits:
+        return
+    with work.engine.reader.configured(**_sized(work)):
+        work.written = work.backing.write(change_of(work), BASE if work.first else TAIL, work.note.epoch + 1)
+
+
+def commit(work: Work) -> None:
+    """One Delta commit: the files, the frontier, the action and its reason."""
+    note = _note(work)
+    if work.engine.settings.direct_commits or work.decision.action is Action.NO_DATA:
+        work.committed = work.backing.commit(work.version, work.written, note)
+        return
+    rows = change_of(work)
+    with work.engine.reader.configured(**_sized(work)):
+        work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, rows, BASE if work.first else TAIL, note)
+    work.written = Written((), sum(_count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
+
+
+def compaction(work: Work) -> None:
+    """Keep the tail within its bound; the refresh is committed and visible already."""
+    if work.committed is not None and due(work.backing, work.engine.settings):
+        compact(work.engine, work.backing)
+
+
+STAGES: tuple[Callable[[Work], None], ...] = (probe, decision, plan, write, commit, compaction)
+
+
+def change_of(work: Work) -> DataFrame:
+    """The rows to append, with stored columns and weight, as a plan that has not run."""
+    reader = work.engine.reader
+    versions = {f.key: f.after for f in work.facts}
+    with reader.lock:
+        if work.plan is None:
+            return _difference(work, pinned_query(reader, work.backing.definition, work.sources, versions, work.clock))
+        facts = {f.key: f for f in work.facts}
+        for needed in work.plan.inputs:
+            source, fact = work.sources[needed.source], facts[needed.source]
+            match needed.face:
+                case Face.CHANGE:
+                    reader.register(source.change(reader, fact), needed.name)
+                case Face.AFTER:
+                    reader.register(source.at(reader, fact.after), needed.name)
+                case Face.BEFORE:
+                    assert fact.before is not None
+                    reader.register(source.at(reader, fact.before), needed.name)
+        if work.decision.action is not Action.DIFFERENTIAL and not work.first:
+            reader.register(reader.table(work.backing.path, work.version), STORED)
+        return reader.session.sql(work.plan.sql)
+
+
+def _difference(work: Work, result: DataFrame) -> DataFrame:
+    """query(after) - stored content, for a query that has no tree."""
+    reader, stored = work.engine.reader, work.layout.stored
+    renamed = result.toDF(*(c.name for c in stored)).selectExpr(*(f"`{c.name}`" for c in stored), f"CAST(1 AS BIGINT) AS {WEIGHT}")
+    if work.first:
+        return renamed
+    now = reader.register(renamed)
+    was = reader.register(reader.table(work.backing.path, work.version))
+    steps = Steps()
+    return reader.session.sql(steps.build(subtract(steps, work.layout, now, was)).sql("spark"))
+
+
+def _sized(work: Work) -> dict[str, str]:
+    """A small change needs few shuffle partitions and no adaptive execution; the user's own session is left alone."""
+    rows = [f.rows for f in work.facts if f.changed]
+    only_changes = work.plan is not None and all(i.face is Face.CHANGE for i in work.plan.inputs)
+    if work.decision.action is not Action.DIFFERENTIAL or not only_changes or any(r is None or r > SMALL_CHANGE for r in rows):
+        return {}
+    partitions = max(1, min(8, sum(r or 0 for r in rows) // 50_000))
+    return {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partitions": str(partitions)}
+
+
+def _note(work: Work) -> CommitNote:
+    frontier: dict[str, list[Any]] = {f.key: [f.after, f.table_id] for f in work.facts}
+    direct = work.engine.settings.direct_commits or work.decision.action is Action.NO_DATA
+    rows = work.written.rows if direct else None
+    negatives = work.written.negatives if direct else not work.first
+    files = len(work.written.adds) if direct else 1
+    old = work.note
+    return CommitNote(
+        kind="refresh",
+        epoch=old.epoch + 1,
+        frontier=frontier,
+        action=work.decision.action,
+        reason=work.decision.reason,
+        rows_in=_rows_in(work),
+        rows_out=rows,
+        negatives=negatives,
+        tail_rows=old.tail_rows + (0 if work.first else rows or 0),
+        tail_files=old.tail_files + (0 if work.first else files),
+        tail_negatives=old.tail_negatives or (negatives and not work.first),
+        base_rows=(rows or 0) if work.first else old.base_rows,
+        started_at=work.started,
+        extra={"clock": work.clock} if work.clock else {},
+    )
+
+
+def _rows_in(work: Work) -> int | None:
+    if work.decision.action is Action.NO_DATA:
+        return 0
+    counts = [f.rows for f in work.facts if f.changed]
+    return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
+
+
+def _count(add: dict[str, Any]) -> int:
+    return int(json.loads(add["stats"]).get("numRecords", 0)) if add.get("stats") else 0
+
+
+def _record(work: Work, stages: list[Stage], started: float) -> RefreshRecord:
+    frontier = {f.key: f.after for f in work.facts} if work.committed is not None else work.note.versions()
+    return RefreshRecord(
+        stream_table=work.backing.definition.name,
+        epoch=work.note.epoch + (1 if work.committed is not None else 0),
+        action=work.decision.action,
+        reason=work.decision.reason,
+        frontier=frontier,
+        version=work.committed if work.committed is not None else work.version,
+        rows_in=_rows_in(work),
+        rows_out=work.written.rows,
+        jobs=work.jobs.count,
+        stages=tuple(stages),
+        started_at=work.started,
+        ms=round((time.perf_counter() - started) * 1000, 1),
+    )
+
+
+def _failed(work: Work, stages: list[Stage], started: float, error: Exception) -> RefreshRecord:
+    described = error.as_dict() if isinstance(error, RunnelError) else {"branch": "Internal", "code": type(error).__name__, "message": str(error)[:500]}
+    return RefreshRecord(
+        stream_table=work.backing.definition.name,
+        epoch=work.note.epoch,
+        action=work.decision.action,
+        reason=work.decision.reason,
+        status="FAILED",
+        frontier=work.note.versions(),
+        version=work.version,
+        stages=tuple(stages),
+        started_at=work.started,
+        ms=round((time.perf_counter() - started) * 1000, 1),
+        error=described,
+    )
+
+
+def _with_sources(definition: Definition, fresh: Definition) -> Definition:
+    return replace(definition, sources=fresh.sources, sql=fresh.sql, refused=fresh.refused)
+
+
+def entry_of(backing: BackingTable) -> Entry:
+    """What the catalog remembers of a backing table."""
+    d = backing.definition
+    return Entry(id=d.id, name=d.name, path=backing.path, definition=d.as_dict(), created_at=d.created_at)
+
+
+def _sweep(work: Work) -> None:
+    """Remove files that this refresh wrote and did not commit."""
+    root = work.backing.log.local
+    if work.committed is None and root is not None:
+        for folder in {a.path.rsplit("/", 1)[0] for a in work.written.adds}:
+            shutil.rmtree(f"{root}/{folder}", ignore_errors=True)

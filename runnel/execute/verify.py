@@ -1,0 +1,92 @@
+"""Content against the query from scratch at the frontier, as multisets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from runnel.algebra import Column
+from runnel.execute.engine import Engine
+from runnel.execute.jobs import Jobs
+from runnel.execute.query import pinned_query
+from runnel.tables.content import finished_sql, quote
+
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Verification:
+    """`missing` rows are in the query but not in the stream table, `extra` ones the other way round; the first few of each."""
+
+    stream_table: str
+    ok: bool
+    rows: int
+    frontier: dict[str, int]
+    missing: tuple[dict[str, Any], ...] = ()
+    extra: tuple[dict[str, Any], ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        at = ", ".join(f"{k}@{v}" for k, v in self.frontier.items())
+        if self.ok:
+            return f"{self.stream_table}: ok, {self.rows} rows equal the query at {at}"
+        lines = [f"{self.stream_table}: differs from the query at {at}"]
+        lines += [f"  missing {r}" for r in self.missing] + [f"  extra   {r}" for r in self.extra]
+        return "\n".join(lines)
+
+
+def verify(engine: Engine, name: str) -> Verification:
+    """Compare; floats agree when they are equal to nine digits."""
+    backing = engine.backing(name)
+    version, note = backing.note()
+    definition, reader = backing.definition, engine.reader
+    try:
+        with Jobs(engine.spark, name).stage("verify"):
+            if note.epoch == 0:
+                return Verification(name, True, 0, {})
+            sources = {s.key: engine.source(s) for s in definition.sources}
+            log = reader.register(reader.table(backing.path, version))
+            content = reader.session.sql(finished_sql(definition.layout, log))
+            query = pinned_query(reader, definition, sources, note.versions(), note.extra.get("clock"))
+            return _compare(name, note.versions(), content, query, definition.layout.output)
+    finally:
+        reader.clean()
+
+
+def _compare(name: str, frontier: dict[str, int], content: DataFrame, query: DataFrame, columns: tuple[Column, ...]) -> Verification:
+    sides = [_counted(frame.toDF(*(c.name for c in columns)), columns, sign) for frame, sign in ((query, 1), (content, -1))]
+    keys = [f"k{i}" for i in range(len(columns))]
+    values = [F.any_value(F.col(f"v{i}")).alias(f"v{i}") for i in range(len(columns))]
+    total = sides[0].unionAll(sides[1]).groupBy(*keys).agg(F.sum("n").alias("n"), *values)
+    rows = content.count()
+    different = total.where("n <> 0").select("n", *(f"v{i}" for i in range(len(columns)))).limit(2 * SHOWN).collect()
+    shown = [(r["n"], {c.name: r[f"v{i}"] for i, c in enumerate(columns)}) for r in different]
+    return Verification(
+        name,
+        not different,
+        rows,
+        frontier,
+        missing=tuple(row for n, row in shown if n > 0)[:SHOWN],
+        extra=tuple(row for n, row in shown if n < 0)[:SHOWN],
+    )
+
+
+def _counted(frame: DataFrame, columns: tuple[Column, ...], sign: int) -> DataFrame:
+    """Rows by a comparable key: floats rounded to nine digits, what cannot be grouped as JSON."""
+    keys = [F.expr(_comparable(c)).alias(f"k{i}") for i, c in enumerate(columns)]
+    values = [F.col(quote(c.name)).alias(f"v{i}") for i, c in enumerate(columns)]
+    return frame.select(*keys, *values, F.lit(sign).alias("n"))
+
+
+def _comparable(column: Column) -> str:
+    name = quote(column.name)
+    if column.type in ("float", "double"):
+        return f"format_string('%.9e', CAST({name} + CAST(0 AS {column.type}) AS DOUBLE))"
+    if column.type == "variant" or "map<" in column.type:
+        return f"to_json({name})"
+    return name

@@ -1,0 +1,176 @@
+"""A Delta table as a source.
+
+The change between two versions is read in the cheapest way that its features allow:
+*files*: the change files and data files that the commits name, as plain Parquet;
+*feed*: Delta's change feed reader;
+*touched files*: without a feed, the rows of the files that were rewritten, after minus before.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from runnel.algebra import WEIGHT
+from runnel.sources.delta_log import Commit, DeltaLog, columns_of
+from runnel.sources.facts import Kind, SourceFacts
+from runnel.sources.reader import Reader
+
+FEED = "delta.enableChangeDataFeed"
+ADDED = ("insert", "update_postimage")
+
+
+class DeltaSource:
+    """See `Source`. `direct` allows reading the commits' files as Parquet."""
+
+    def __init__(self, key: str, log: DeltaLog, direct: bool = True) -> None:
+        self.key = key
+        self.log = log
+        self.direct = direct
+
+    def probe(self, before: int | None, table_id: str | None, columns: dict[str, str]) -> SourceFacts:
+        after, identity = self.log.version(), self.log.table_id()
+        if before is None:
+            return SourceFacts(self.key, Kind.MIXED, None, after, identity, rows=None, reason="first load")
+        if table_id is not None and identity != table_id:
+            return SourceFacts(self.key, Kind.REPLACED, before, after, identity, reason="another table stands in its place")
+        if after < before:
+            return SourceFacts(self.key, Kind.REPLACED, before, after, identity, reason=f"its version went back from {before} to {after}")
+        if after == before:
+            return SourceFacts(self.key, Kind.UNCHANGED, before, after, identity)
+        try:
+            commits = list(self.log.commits(before, after))
+        except FileNotFoundError:
+            return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"commits after version {before} were cleaned from its log")
+        return self._classify(commits, before, after, identity, columns)
+
+    def _classify(self, commits: list[Commit], before: int, after: int, identity: str, columns: dict[str, str]) -> SourceFacts:
+        now = self.log.schema()
+        moved = sorted(c for c, t in columns.items() if now.get(c.lower()) != t)
+        if moved:
+            gone = [c for c in moved if c.lower() not in now]
+            reason = f"column {gone[0]} is gone" if gone else f"column {moved[0]} changed from {columns[moved[0]]} to {now[moved[0].lower()]}"
+            return SourceFacts(self.key, Kind.SCHEMA, before, after, identity, reason=reason)
+        data = [c for c in commits if c.data]
+        if not data:
+            return SourceFacts(self.key, Kind.NEUTRAL, before, after, identity)
+        missing = self._missing(data)
+        if missing:
+            return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"file {missing} was vacuumed")
+        kind = Kind.INSERT_ONLY if all(c.adds and not c.removes and not c.cdcs for c in data) else Kind.MIXED
+        return SourceFacts(self.key, kind, before, after, identity, rows=_rows(data), via=self._way(commits, before))
+
+    def _missing(self, commits: list[Commit]) -> str | None:
+        """A file that the change or the before-face needs: those removed since, and the change files."""
+        for commit in commits:
+            for action in (*commit.removes, *commit.cdcs):
+                if not self.log.has_file(action["path"]):
+                    return str(action["path"])
+        return None
+
+    def _way(self, commits: list[Commit], before: int) -> str:
+        if self.direct and self._plain_files(commits):
+            return "files"
+        return "feed" if self._fed_throughout(commits, before) else "touched files"
+
+    def _plain_files(self, commits: list[Commit]) -> bool:
+        table = self.log.table()
+        properties = self.log.properties()
+        return (
+            not table.metadata().partition_columns
+            and properties.get("delta.columnMapping.mode", "none") == "none"
+            and properties.get("delta.enableTypeWidening", "false") != "true"
+            and not any(a.get("deletionVector") for c in commits for a in (*c.adds, *c.removes))
+            and not any(c.metadata for c in commits if c.data)
+        )
+
+    def _fed_throughout(self, commits: list[Commit], before: int) -> bool:
+        """The feed was on at the first version and no commit since switched it off."""
+        states = [c.metadata.get("configuration", {}) for c in commits if c.metadata is not None]
+        if states or self.log.properties().get(FEED) != "true":
+            states.append(self.log.properties_at(before))
+        return all(s.get(FEED) == "true" for s in states)
+
+    def at(self, reader: Reader, version: int) -> DataFrame:
+        return reader.table(self.log.path, version)
+
+    def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
+        assert facts.before is not None
+        match facts.via:
+            case "files":
+                return self._from_files(reader, facts.before, facts.after)
+            case "feed":
+                feed = reader.feed(self.log.path, facts.before + 1, facts.after)
+                return _weighted(feed)
+            case _:
+                return self._from_touched_files(reader, facts.before, facts.after)
+
+    def _from_files(self, reader: Reader, before: int, after: int) -> DataFrame:
+        schema = StructType.fromJson(json.loads(self.log.table().schema().to_json()))
+        paths: dict[str, list[str]] = {"add": [], "remove": [], "cdc": []}
+        for commit in self.log.commits(before, after):
+            if commit.cdcs:
+                paths["cdc"] += [self.log.full_path(a["path"]) for a in commit.cdcs]
+            else:
+                paths["add"] += [self.log.full_path(a["path"]) for a in commit.adds]
+                paths["remove"] += [self.log.full_path(a["path"]) for a in commit.removes]
+        frames = []
+        if paths["add"]:
+            frames.append(reader.session.read.schema(schema).parquet(*paths["add"]).withColumn(WEIGHT, F.lit(1).cast("bigint")))
+        if paths["remove"]:
+            frames.append(reader.session.read.schema(schema).parquet(*paths["remove"]).withColumn(WEIGHT, F.lit(-1).cast("bigint")))
+        if paths["cdc"]:
+            fed = StructType([*schema.fields, StructField("_change_type", StringType())])
+            frames.append(_weighted(reader.session.read.schema(fed).parquet(*paths["cdc"])))
+        return _union(frames)
+
+    def _from_touched_files(self, reader: Reader, before: int, after: int) -> DataFrame:
+        names = sorted({a["path"].rsplit("/", 1)[-1] for c in self.log.commits(before, after) for a in (*c.adds, *c.removes)})
+        touched = F.col("_metadata.file_name").isin(names)
+        now = reader.through_log(self.log.path, after).where(touched).withColumn(WEIGHT, F.lit(1).cast("bigint"))
+        was = reader.through_log(self.log.path, before).where(touched).withColumn(WEIGHT, F.lit(-1).cast("bigint"))
+        return now.unionByName(was, allowMissingColumns=True)
+
+
+def _weighted(feed: DataFrame) -> DataFrame:
+    weight = F.when(F.col("_change_type").isin(*ADDED), 1).otherwise(-1).cast("bigint")
+    return feed.withColumn(WEIGHT, weight).drop("_change_type", "_commit_version", "_commit_timestamp")
+
+
+def _union(frames: list[DataFrame]) -> DataFrame:
+    result = frames[0]
+    for frame in frames[1:]:
+        result = result.unionByName(frame)
+    return result
+
+
+def _rows(commits: list[Commit]) -> int | None:
+    """Changed rows as the commits count them; an update is two."""
+    total = 0
+    for commit in commits:
+        counts = [_metrics(commit.info)] if commit.cdcs else [_records(a) for a in (*commit.adds, *commit.removes)]
+        if any(c is None for c in counts):
+            return None
+        total += sum(c for c in counts if c is not None)
+    return total
+
+
+def _records(action: dict[str, Any]) -> int | None:
+    stats = json.loads(action["stats"]) if action.get("stats") else {}
+    return int(stats["numRecords"]) if "numRecords" in stats else None
+
+
+def _metrics(info: dict[str, Any]) -> int | None:
+    metrics = info.get("operationMetrics") or {}
+    single = ("numTargetRowsInserted", "numTargetRowsDeleted", "numDeletedRows")
+    double = ("numTargetRowsUpdated", "numUpdatedRows")
+    if not any(m in metrics for m in (*single, *double)):
+        return None
+    return sum(int(metrics.get(m, 0)) for m in single) + 2 * sum(int(metrics.get(m, 0)) for m in double)
+
+
+__all__ = ["DeltaSource", "columns_of"]

@@ -1,0 +1,159 @@
+"""Read a Delta table's commit log without Spark: the latest version, and what single commits did."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from runnel.errors import SourceChanged
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The actions of one commit, as far as a change reader needs them."""
+
+    version: int
+    adds: tuple[dict[str, Any], ...] = ()
+    removes: tuple[dict[str, Any], ...] = ()
+    cdcs: tuple[dict[str, Any], ...] = ()
+    metadata: dict[str, Any] | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def runnel(self) -> dict[str, Any] | None:
+        """What Runnel wrote into the commit, whichever writer carried it."""
+        text = self.info.get("runnel") or self.info.get("userMetadata")
+        try:
+            found = json.loads(text) if text else None
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) and "epoch" in found else None
+
+    @property
+    def data(self) -> bool:
+        return bool(self.adds or self.removes or self.cdcs)
+
+
+class DeltaLog:
+    """The log of the table at `path`. Cheap to ask again: the version is probed upwards from the last one seen."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.local = local_path(path)
+        self._table: DeltaTable | None = None
+        self._commits: dict[int, Commit] = {}
+
+    def table(self) -> DeltaTable:
+        """The table at its latest version, loaded incrementally."""
+        try:
+            if self._table is None or not self._still_there(self._table.version()):
+                self._table = DeltaTable(self.path)
+            elif self._exists(self._table.version() + 1):
+                self._table.update_incremental()
+        except TableNotFoundError as error:
+            self._table = None
+            raise SourceChanged(
+                f"table at {self.path} does not exist",
+                code="SOURCE_DROPPED",
+                detail="Its folder or its log is gone.",
+                hint="Restore the table, or drop the stream tables that read it.",
+            ) from error
+        except DeltaError as error:
+            self._table = None
+            raise SourceChanged(f"the log of {self.path} cannot be read", code="SOURCE_UNREADABLE", detail=str(error)[:300], hint="Check the table with Spark.") from error
+        return self._table
+
+    def version(self) -> int:
+        return self.table().version()
+
+    def table_id(self) -> str:
+        return str(self.table().metadata().id)
+
+    def properties(self) -> dict[str, str]:
+        return dict(self.table().metadata().configuration)
+
+    def properties_at(self, version: int) -> dict[str, str]:
+        return dict(DeltaTable(self.path, version=version).metadata().configuration)
+
+    def schema(self) -> dict[str, str]:
+        """Column types of the latest version, as the log writes them."""
+        return columns_of(json.loads(self.table().schema().to_json()))
+
+    def commits(self, after: int, until: int) -> Iterator[Commit]:
+        """The commits after one version, up to and with another; raises FileNotFoundError where the log was cleaned."""
+        for version in range(after + 1, until + 1):
+            yield self.commit(version)
+
+    def commit(self, version: int) -> Commit:
+        if version not in self._commits:
+            if len(self._commits) > 1000:
+                self._commits.clear()
+            self._commits[version] = _parse(version, self._read(version))
+        return self._commits[version]
+
+    def has_file(self, relative: str) -> bool:
+        """Whether a data file is still there; assumed on storage that cannot be asked cheaply."""
+        return self.local is None or os.path.exists(os.path.join(self.local, unquote(relative)))
+
+    def full_path(self, relative: str) -> str:
+        if urlparse(relative).scheme or relative.startswith("/"):
+            return unquote(relative)
+        return f"{(self.local or self.path).rstrip('/')}/{unquote(relative)}"
+
+    def _name(self, version: int) -> str:
+        return f"_delta_log/{version:020d}.json"
+
+    def _exists(self, version: int) -> bool:
+        return self.local is None or os.path.exists(os.path.join(self.local, self._name(version)))
+
+    def _still_there(self, version: int) -> bool:
+        """False when the table was dropped and made anew, so that a handle would show the old one."""
+        return self.local is None or self._exists(version)
+
+    def _read(self, version: int) -> str:
+        if self.local is not None:
+            with open(os.path.join(self.local, self._name(version)), encoding="utf-8") as file:
+                return file.read()
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow.fs import PyFileSystem
+
+        handler = PyFileSystem(DeltaStorageHandler(self.path))
+        with handler.open_input_stream(self._name(version)) as stream:
+            return stream.read().decode("utf-8")
+
+
+def _parse(version: int, text: str) -> Commit:
+    found: dict[str, list[dict[str, Any]]] = {"add": [], "remove": [], "cdc": []}
+    metadata, info = None, {}
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        action = json.loads(line)
+        for kind in ("add", "remove"):
+            if kind in action and action[kind].get("dataChange", True):
+                found[kind].append(action[kind])
+        if "cdc" in action:
+            found["cdc"].append(action["cdc"])
+        metadata = action.get("metaData", metadata)
+        info = action.get("commitInfo", info)
+    return Commit(version, tuple(found["add"]), tuple(found["remove"]), tuple(found["cdc"]), metadata, info)
+
+
+def columns_of(schema: dict[str, Any]) -> dict[str, str]:
+    """Column name (lower case) to type text, from a schema in Delta's JSON form."""
+    return {f["name"].lower(): f["type"] if isinstance(f["type"], str) else json.dumps(f["type"], sort_keys=True) for f in schema["fields"]}
+
+
+def local_path(path: str) -> str | None:
+    """The folder behind a path or file: URL; None for remote storage."""
+    parsed = urlparse(path)
+    if parsed.scheme == "file":
+        return unquote(parsed.path)
+    return None if parsed.scheme and len(parsed.scheme) > 1 else path

@@ -1,0 +1,84 @@
+"""The session in which Runnel reads: a second one on the kernel connector, so that the user's stays untouched."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+KERNEL = "spark.databricks.delta.v2.enableMode"
+FOLLOWED = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+"""Settings of the user's session that change what a query means."""
+
+
+class Reader:
+    """Reads Delta tables at given versions. `kernel` turns the faster connector on; what it cannot read, the plain one reads."""
+
+    def __init__(self, spark: SparkSession, kernel: bool) -> None:
+        self.user = spark
+        self.session = spark.newSession()
+        self.kernel = kernel
+        self.lock = threading.RLock()
+        self._numbers = itertools.count(1)
+        self._registered: dict[int, list[str]] = {}
+        for key in FOLLOWED:
+            self.session.conf.set(key, spark.conf.get(key))
+        if kernel:
+            self.session.conf.set(KERNEL, "STRICT")
+
+    def table(self, path: str, version: int) -> DataFrame:
+        """The rows of the table at `path` at one version."""
+        try:
+            return self.session.read.format("delta").option("versionAsOf", version).load(path)
+        except PySparkException:
+            if not self.kernel:
+                raise
+            return self.through_log(path, version)
+
+    def through_log(self, path: str, version: int) -> DataFrame:
+        """The same through Delta's default connector, which knows every table feature."""
+        with self._default_connector():
+            return self.session.read.format("delta").option("versionAsOf", version).load(path)
+
+    def feed(self, path: str, first: int, last: int) -> DataFrame:
+        """Delta's change feed, both versions included."""
+        return self.session.read.format("delta").option("readChangeFeed", "true").option("startingVersion", first).option("endingVersion", last).load(path)
+
+    def register(self, frame: DataFrame, name: str | None = None) -> str:
+        """A temporary view over a frame in Runnel's own session; its name."""
+        name = name or f"__runnel_{next(self._numbers)}"
+        frame.createOrReplaceTempView(name)
+        self._registered.setdefault(threading.get_ident(), []).append(name)
+        return name
+
+    def clean(self) -> None:
+        """Drop the views that this thread registered; queries already analysed do not need them."""
+        for name in self._registered.pop(threading.get_ident(), []):
+            self.session.catalog.dropTempView(name)
+
+    @contextmanager
+    def _default_connector(self) -> Iterator[None]:
+        before = self.session.conf.get(KERNEL, None)
+        self.session.conf.unset(KERNEL)
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.session.conf.set(KERNEL, before)
+
+    @contextmanager
+    def configured(self, **settings: str) -> Iterator[None]:
+        """Session settings for the length of one job, in Runnel's own session only."""
+        keys = {k.replace("__", "."): v for k, v in settings.items()}
+        before = {k: self.session.conf.get(k, None) for k in keys}
+        for key, value in keys.items():
+            self.session.conf.set(key, value)
+        try:
+            yield
+        finally:
+            for key, old in before.items():
+                self.session.conf.unset(key) if old is None else self.session.conf.set(key, old)

@@ -1,0 +1,255 @@
+"""The backing table: one Delta table per stream table, appended to by refreshes, rewritten by compaction only.
+
+Every commit of ours carries a `CommitNote`; the latest one says where the stream table is. The log is the truth.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from runnel.algebra import WEIGHT
+from runnel.definition import Definition
+from runnel.errors import Internal, Transient
+from runnel.observe.record import Action
+from runnel.sources.delta_log import DeltaLog
+from runnel.tables.content import BASE, HASH, HASH_VERSION, LEVEL, TAIL, LogFacts, hash_sql
+
+PROPERTY = "runnel.definition"
+
+
+@dataclass(frozen=True)
+class CommitNote:
+    """What a commit says about itself. `frontier` maps source keys to [version, table id]; `tail_*` describe the log
+    after this commit, so that a reader needs the latest note only."""
+
+    kind: str
+    epoch: int
+    frontier: dict[str, list[Any]]
+    action: Action | None = None
+    reason: str = ""
+    rows_in: int | None = None
+    rows_out: int | None = None
+    negatives: bool = False
+    tail_rows: int = 0
+    tail_files: int = 0
+    tail_negatives: bool = False
+    base_rows: int = 0
+    started_at: str = ""
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> CommitNote:
+        known = {k: v for k, v in data.items() if k in cls.__dataclass_fields__}
+        if known.get("action"):
+            known["action"] = Action(known["action"])
+        return cls(**known)
+
+    @property
+    def log_facts(self) -> LogFacts:
+        return LogFacts(tail=self.tail_files > 0, negatives=self.tail_negatives)
+
+    def versions(self) -> dict[str, int]:
+        return {k: int(v[0]) for k, v in self.frontier.items()}
+
+
+@dataclass(frozen=True)
+class Written:
+    """Files that Spark wrote and no commit names yet."""
+
+    adds: tuple[AddAction, ...]
+    rows: int
+    negatives: bool
+
+
+class BackingTable:
+    """The Delta table at `path`."""
+
+    def __init__(self, path: str, definition: Definition, log: DeltaLog | None = None) -> None:
+        self.path = path
+        self.definition = definition
+        self.log = log or DeltaLog(path)
+
+    # -- create, read ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, path: str, definition: Definition, schema: StructType) -> BackingTable:
+        """An empty table whose first commit holds the definition."""
+        note = CommitNote("create", 0, {})
+        os.makedirs(path, exist_ok=True) if "://" not in path else None
+        DeltaTable.create(
+            path,
+            schema=Schema.from_json(schema.json()),
+            partition_by=[LEVEL],
+            configuration={PROPERTY: json.dumps(definition.as_dict()), "runnel.hash": HASH_VERSION},
+            raise_if_key_not_exists=False,
+            commit_properties=CommitProperties(custom_metadata={"runnel": note.to_json()}),
+        )
+        return cls(path, definition)
+
+    @classmethod
+    def open(cls, path: str) -> BackingTable | None:
+        """The stream table stored at a path, or None when it is something else."""
+        log = DeltaLog(path)
+        text = log.properties().get(PROPERTY)
+        return cls(path, Definition.from_dict(json.loads(text)), log) if text else None
+
+    def note(self) -> tuple[int, CommitNote]:
+        """The latest version and the latest note; commits of others (OPTIMIZE by hand) are looked past."""
+        latest = self.log.version()
+        for version in range(latest, -1, -1):
+            try:
+                found = self.log.commit(version).runnel
+            except FileNotFoundError:
+                break
+            if found:
+                return latest, CommitNote.from_dict(found)
+        raise Internal(f"no note of Runnel in the log of {self.path}", hint="Run `runnel repair`, then refresh with FULL.")
+
+    def note_at(self, version: int) -> CommitNote:
+        """The note in force at one version."""
+        for at in range(version, -1, -1):
+            found = self.log.commit(at).runnel
+            if found:
+                return CommitNote.from_dict(found)
+        raise Internal(f"no note of Runnel at version {version} of {self.path}")
+
+    def set_definition(self, definition: Definition) -> None:
+        """Store a changed definition; the note in force is carried on by looking past this commit."""
+        self.log.table().alter.set_table_properties({PROPERTY: json.dumps(definition.as_dict())}, raise_if_not_exists=False)
+        self.definition = definition
+
+    # -- write -----------------------------------------------------------------------------------------------------
+
+    def write(self, rows: DataFrame, level: str, epoch: int) -> Written:
+        """One Spark job: rows with stored columns and weight become Parquet files in the table's folder."""
+        folder = f"{level}/{epoch:06d}-{time.time_ns():x}"
+        self._stored(rows).write.mode("errorifexists").parquet(f"{self.path}/{folder}")
+        return self._adds(folder, level)
+
+    def _stored(self, rows: DataFrame) -> DataFrame:
+        layout = self.definition.layout
+        columns = [F.col(f"`{c.name}`") for c in layout.stored]
+        if layout.kind == "rows":
+            columns.append(F.expr(hash_sql(layout.stored)).alias(HASH))
+        return rows.select(*columns, F.col(WEIGHT).cast("bigint").alias(WEIGHT))
+
+    def _adds(self, folder: str, level: str) -> Written:
+        adds, rows, negatives = [], 0, False
+        root = self.log.local or self.path
+        for name in sorted(os.listdir(f"{root}/{folder}")):
+            if not name.endswith(".parquet") or name.startswith("."):
+                continue
+            full = f"{root}/{folder}/{name}"
+            footer = pq.read_metadata(full)
+            if footer.num_rows == 0:
+                continue
+            stats, low = _stats(footer)
+            negatives = negatives or low < 0
+            rows += footer.num_rows
+            adds.append(
+                AddAction(
+                    path=f"{folder}/{name}",
+                    size=os.path.getsize(full),
+                    partition_values={LEVEL: level},
+                    modification_time=int(time.time() * 1000),
+                    data_change=True,
+                    stats=stats,
+                )
+            )
+        if not adds and self.log.local is not None:
+            shutil.rmtree(f"{root}/{folder}", ignore_errors=True)
+        return Written(tuple(adds), rows, negatives)
+
+    def commit(self, version: int, written: Written, note: CommitNote, overwrite: bool = False) -> int:
+        """One commit on top of `version`, or a `Transient` when somebody else committed meanwhile."""
+        table = DeltaTable(self.path, version=version)
+        transactions = [Transaction(self.definition.id, note.epoch)] if note.kind == "refresh" else []
+        properties = CommitProperties(custom_metadata={"runnel": note.to_json()}, app_transactions=transactions, max_commit_retries=0)
+        try:
+            table.create_write_transaction(
+                list(written.adds),
+                mode="overwrite" if overwrite else "append",
+                schema=table.schema(),
+                partition_by=[LEVEL],
+                commit_properties=properties,
+            )
+        except CommitFailedError as error:
+            raise conflict(self.definition.name) from error
+        return version + 1
+
+    def commit_with_spark(self, spark: SparkSession, version: int, rows: DataFrame, level: str, note: CommitNote, overwrite: bool = False) -> int:
+        """The same through Delta's own writer: one job that writes and commits, for storage that only Spark can write."""
+        if self.log.version() != version:
+            raise conflict(self.definition.name)
+        writer = (
+            self._stored(rows)
+            .withColumn(LEVEL, F.lit(level))
+            .write.format("delta")
+            .mode("overwrite" if overwrite else "append")
+            .option("userMetadata", note.to_json())
+        )
+        if note.kind == "refresh":
+            writer = writer.option("txnAppId", self.definition.id).option("txnVersion", note.epoch)
+        writer.save(self.path)
+        found = self.log.version()
+        mine = self.log.commit(version + 1).runnel if found > version else None
+        if mine != json.loads(note.to_json()):
+            raise conflict(self.definition.name)
+        return version + 1
+
+
+def conflict(name: str) -> Transient:
+    return Transient(
+        f'"{name}" was changed by another process during this refresh',
+        code="CONFLICT",
+        detail="Nothing was written by this one; the other's result stands.",
+        hint="Refresh again.",
+    )
+
+
+def _stats(footer: pq.FileMetaData) -> tuple[str, int]:
+    """Delta statistics of one file (counts, and bounds of plain columns for data skipping), and the lowest weight."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    complete: dict[str, bool] = {}
+    for group in range(footer.num_row_groups):
+        for index in range(footer.num_columns):
+            column = footer.row_group(group).column(index)
+            name, stats = column.path_in_schema, column.statistics
+            usable = stats is not None and stats.has_min_max and isinstance(stats.min, int) and not isinstance(stats.min, bool)
+            complete[name] = complete.get(name, True) and usable
+            if stats is not None and stats.has_null_count:
+                nulls[name] = nulls.get(name, 0) + stats.null_count
+            if usable:
+                low[name] = min(low.get(name, stats.min), stats.min)
+                high[name] = max(high.get(name, stats.max), stats.max)
+    bounded = [n for n, whole in complete.items() if whole and "." not in n]
+    text = json.dumps(
+        {
+            "numRecords": footer.num_rows,
+            "minValues": {n: low[n] for n in bounded},
+            "maxValues": {n: high[n] for n in bounded},
+            "nullCount": {n: c for n, c in nulls.items() if "." not in n},
+        }
+    )
+    return text, int(low.get(WEIGHT, -1))
+
+
+__all__ = ["BASE", "TAIL", "BackingTable", "CommitNote", "Written"]

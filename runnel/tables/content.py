@@ -1,0 +1,111 @@
+"""From the log of a backing table to its content, without ever shuffling or grouping the base.
+
+Rows of level *base* are compacted: plain rows of weight 1, or one row per group. Rows of level *tail* came since.
+The general form is right for any log, so it is what the view holds; `LogFacts` of one version allow shorter forms.
+
+rows:   base rows that no negative touches + tail rows that no negative touches + the touched rows, summed up
+groups: base groups plus the tail's sums + groups that only the tail has
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runnel.algebra import WEIGHT, Column
+from runnel.algebra.steps import UNGROUPABLE
+from runnel.differentiate.layout import CONTENT, Layout
+
+LEVEL = "__runnel_level"
+HASH = "__runnel_hash"
+HASH_VERSION = "xxhash64-1"
+"""Kept in the table's properties, since engines change their hashes between releases."""
+BASE, TAIL = "base", "tail"
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """What the commits of one version say about the log."""
+
+    tail: bool = True
+    negatives: bool = True
+
+
+def finished_sql(layout: Layout, log: str, facts: LogFacts | None = None) -> str:
+    """What users read, over the relation `log`."""
+    return f"WITH {CONTENT} AS ({content_sql(layout, log, facts)}) SELECT * FROM ({layout.finish}) AS finished"
+
+
+def content_sql(layout: Layout, log: str, facts: LogFacts | None = None) -> str:
+    """The stored columns of the content: every row of a bag, or one row per group with its weight."""
+    facts = facts or LogFacts()
+    return _rows(layout, log, facts) if layout.kind == "rows" else _groups(layout, log, facts)
+
+
+def _rows(layout: Layout, log: str, facts: LogFacts) -> str:
+    columns = ", ".join(quote(c.name) for c in layout.stored)
+    base = f"SELECT {columns} FROM {log} WHERE {LEVEL} = '{BASE}'"
+    if not facts.tail:
+        return base
+    if not facts.negatives:
+        return f"{base} UNION ALL {_expanded(layout, f'SELECT {columns}, {WEIGHT} FROM {log} WHERE {LEVEL} = {_text(TAIL)}')}"
+    minus = f"SELECT DISTINCT {HASH} FROM {log} WHERE {LEVEL} = '{TAIL}' AND {WEIGHT} < 0"
+    outputs = ", ".join(f"any_value({quote(c.name)}) AS {quote(c.name)}" if c.type in UNGROUPABLE else quote(c.name) for c in layout.stored)
+    groups = ", ".join(f"to_json({quote(c.name)})" if c.type in UNGROUPABLE else quote(c.name) for c in layout.stored)
+    untouched = f"SELECT {columns} FROM {log} AS b LEFT ANTI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} WHERE b.{LEVEL} = '{BASE}'"
+    fresh = f"SELECT {columns}, {WEIGHT} FROM {log} AS b LEFT ANTI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} WHERE b.{LEVEL} = '{TAIL}'"
+    touched = (
+        f"SELECT {outputs}, SUM({WEIGHT}) AS {WEIGHT} FROM {log} AS b LEFT SEMI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} "
+        f"GROUP BY {groups} HAVING SUM({WEIGHT}) > 0"
+    )
+    return f"{untouched} UNION ALL {_expanded(layout, fresh)} UNION ALL {_expanded(layout, touched)}"
+
+
+def _expanded(layout: Layout, weighted: str) -> str:
+    """Each row as often as it weighs."""
+    columns = ", ".join(quote(c.name) for c in layout.stored)
+    return f"SELECT {columns} FROM ({weighted}) AS w LATERAL VIEW explode(array_repeat(0, CAST({WEIGHT} AS INT))) AS __runnel_copy"
+
+
+def _groups(layout: Layout, log: str, facts: LogFacts) -> str:
+    keys, summed = [quote(k) for k in layout.keys], [*(quote(p) for p in layout.partials), WEIGHT]
+    types = {quote(c.name): c.type for c in layout.stored} | {WEIGHT: "bigint"}
+    if layout.always_one_row:
+        return f"SELECT {', '.join(f'CAST(COALESCE(SUM({s}), 0) AS {types[s]}) AS {s}' for s in summed)} FROM {log}"
+    base = f"SELECT {', '.join((*keys, *summed))} FROM {log} WHERE {LEVEL} = '{BASE}'"
+    if not facts.tail:
+        return base
+    sums = ", ".join(f"CAST(SUM({s}) AS {types[s]}) AS {s}" for s in summed)
+    tail = f"SELECT {', '.join(keys)}, {sums} FROM {log} WHERE {LEVEL} = '{TAIL}' GROUP BY {', '.join(keys)}"
+    same = " AND ".join(f"b.{k} <=> t.{k}" for k in keys)
+    merged = ", ".join(f"CAST(b.{s} + COALESCE(t.{s}, 0) AS {types[s]}) AS {s}" for s in summed)
+    known = f"SELECT {', '.join(keys)} FROM ({base}) AS b LEFT SEMI JOIN ({tail}) AS t ON {same}"
+    return (
+        f"SELECT {', '.join(f'b.{k}' for k in keys)}, {merged} FROM ({base}) AS b LEFT JOIN ({tail}) AS t ON {same} "
+        f"WHERE b.{WEIGHT} + COALESCE(t.{WEIGHT}, 0) > 0 "
+        f"UNION ALL SELECT {', '.join(f't.{c}' for c in (*keys, *summed))} FROM ({tail}) AS t LEFT ANTI JOIN ({known}) AS b ON {same} "
+        f"WHERE t.{WEIGHT} > 0"
+    )
+
+
+def hash_sql(columns: tuple[Column, ...]) -> str:
+    """The stored hash of a row. Equal rows have equal hashes: -0.0 is 0.0, and what cannot be hashed is hashed as JSON."""
+    parts = []
+    for c in columns:
+        name = quote(c.name)
+        if c.type in ("float", "double"):
+            name = f"{name} + CAST(0 AS {c.type})"
+        elif c.type in UNGROUPABLE or "map<" in c.type:
+            name = f"to_json({name})"
+        parts.append(name)
+    return f"xxhash64({', '.join(parts)})" if parts else "CAST(0 AS BIGINT)"
+
+
+def quote(name: str) -> str:
+    """A name as a Spark identifier."""
+    return exp.to_identifier(name, quoted=True).sql("spark")
+
+
+def _text(value: str) -> str:
+    return exp.Literal.string(value).sql("spark")

@@ -1,0 +1,79 @@
+"""The warehouse folder as the catalog: with no metastore, what lies in the folder is what exists.
+
+`<warehouse>/<table>` and `<warehouse>/<schema>.db/<table>` are tables, as Spark lays managed tables out;
+`<warehouse>/_runnel` holds the backing tables and the SQLite catalog.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from runnel.tables.content import quote
+
+
+class Warehouse:
+    """Keeps the in-memory catalog of an embedded session equal to the folder."""
+
+    def __init__(self, spark: SparkSession, folder: str) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.registered: set[tuple[str, str]] = set()
+
+    def sync(self) -> None:
+        """Register tables that another process made, forget those that are gone. A listing of folders when nothing moved."""
+        found = self.tables()
+        for schema in {s for s, _ in found} - {s for s, _ in self.registered} - {"default"}:
+            self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+        fresh = [t for t in found if t not in self.registered]
+        if len(fresh) > 1:
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(self._register, fresh))
+        else:
+            for table in fresh:
+                self._register(table)
+        for schema, name in self.registered - found:
+            self.spark.sql(f"DROP TABLE IF EXISTS {quote(schema)}.{quote(name)}")
+        self.registered = found
+
+    def tables(self) -> set[tuple[str, str]]:
+        """(schema, table) of every Delta table in the folder."""
+        found = set()
+        for entry in _folders(self.folder):
+            if entry.endswith(".db"):
+                found |= {(entry[:-3], t) for t in _folders(f"{self.folder}/{entry}") if self._is_table(f"{entry}/{t}")}
+            elif self._is_table(entry):
+                found.add(("default", entry))
+        return found
+
+    def remove(self, schema: str, name: str) -> None:
+        """Delete the folder of a table that was dropped: a table registered from the folder is external to Spark."""
+        folder = self._path(schema, name)
+        if self._is_table(os.path.relpath(folder, self.folder)):
+            shutil.rmtree(folder)
+        self.registered.discard((schema, name))
+
+    def _register(self, table: tuple[str, str]) -> None:
+        schema, name = table
+        try:
+            self.spark.sql(f"CREATE TABLE IF NOT EXISTS {quote(schema)}.{quote(name)} USING delta LOCATION '{self._path(schema, name)}'")
+        except PySparkException:
+            if os.path.isdir(f"{self._path(schema, name)}/_delta_log"):
+                raise
+
+    def _path(self, schema: str, name: str) -> str:
+        return f"{self.folder}/{name}" if schema == "default" else f"{self.folder}/{schema}.db/{name}"
+
+    def _is_table(self, relative: str) -> bool:
+        log = f"{self.folder}/{relative}/_delta_log"
+        return os.path.isdir(log) and any(n.endswith((".json", ".parquet")) for n in os.listdir(log))
+
+
+def _folders(folder: str) -> list[str]:
+    if not os.path.isdir(folder):
+        return []
+    return [e.name for e in os.scandir(folder) if e.is_dir() and not e.name.startswith(("_", "."))]

@@ -1,0 +1,22 @@
+"""Shared by all tiers: the switch that refills expected results, and one Runnel on one Spark session."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="refill the expected parts of fixtures; read the diff slowly")
+
+
+@pytest.fixture(scope="session")
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--rewrite"))
+
+
+@pytest.fixture(scope="session")
+def rn(tmp_path_factory: pytest.TempPathFactory):
+    """Runnel with an embedded Spark session and a warehouse of its own."""
+    import runnel
+
+    return runnel.connect(warehouse=str(tmp_path_factory.mktemp("warehouse")))

@@ -1,0 +1,84 @@
+"""Tier 1: every fixture in DuckDB, as recompute, default change, laws, and laws without rules."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from runnel.algebra import OPERATORS
+from runnel.bind import bind
+from runnel.canonicalize import canonicalize
+from runnel.errors import DefinitionError
+from tests.support.duck import Duck, DuckLookup
+from tests.support.fixture import FIXTURES, Fixture, fixtures, name_of, parse, render
+from tests.support.maintain import as_text, change_between, maintain
+
+
+@pytest.mark.parametrize("path", fixtures(), ids=name_of)
+def test_fixture(path: Path, rewrite: bool) -> None:
+    written = path.read_text()
+    fixture = parse(written)
+    match path.parent.name:
+        case "unsupported":
+            refuse_all(fixture)
+        case "same_plan":
+            compare_plans(fixture)
+        case _:
+            follow(fixture)
+    if rewrite:
+        path.write_text(render(fixture))
+    else:
+        assert render(fixture) == written
+
+
+def follow(fixture: Fixture) -> None:
+    """Run the commits; every mode is checked on the way. The fixture then holds what really happened."""
+    start, *steps = maintain(fixture)
+    fixture.columns, fixture.start = list(start.columns), as_text(start.rows)
+    content = fixture.start
+    for commit, step in zip(fixture.commits, steps, strict=True):
+        commit.action = step.action
+        commit.expected_content = as_text(step.rows)
+        commit.expected_change = change_between(content, commit.expected_content)
+        content = commit.expected_content
+
+
+def refuse_all(fixture: Fixture) -> None:
+    lookup = DuckLookup(Duck(fixture))
+    fixture.errors = [refusal(query, lookup) for query in fixture.queries]
+
+
+def refusal(query: str, lookup: DuckLookup) -> str:
+    try:
+        bind(query, lookup)
+    except DefinitionError as error:
+        return str(error)
+    return "none: the query is maintained, move it to another fixture"
+
+
+def compare_plans(fixture: Fixture) -> None:
+    lookup = DuckLookup(Duck(fixture))
+    plans = [plain_names(str(canonicalize(bind(query, lookup).node))) for query in fixture.queries]
+    for other in plans[1:]:
+        assert other == plans[0], f"\n{other}\n\nis not\n\n{plans[0]}"
+    fixture.plan = plans[0]
+
+
+def plain_names(tree: str) -> str:
+    """Generated names count up per query; here they count up per tree, by first appearance."""
+    tree = tree.replace("`", "")
+    names: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    for word in dict.fromkeys(re.findall(r"\b[a-z]\w*\b", tree)):
+        base = re.sub(r"_\d+$", "", word)
+        seen[base] += 1
+        names[word] = base if seen[base] == 1 else f"{base}_{seen[base]}"
+    return re.sub(r"\b[a-z]\w*\b", lambda m: names[m[0]], tree)
+
+
+def test_every_operator_has_its_fixture() -> None:
+    files = {p.stem for p in (FIXTURES / "algebra").glob("*.md")}
+    assert files == {re.sub(r"(?<!^)(?=[A-Z])", "_", o.title).lower() for o in OPERATORS}

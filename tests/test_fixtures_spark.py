@@ -1,0 +1,63 @@
+"""Tier 2: the same fixtures on Spark and Delta Lake, through the public interface.
+
+The first commit is applied as written and refreshed; the others are applied as one net change and refreshed together,
+which keeps the tier short and makes the second refresh span several versions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.delta import creation, net_change, statements
+from tests.support.fixture import Change, Fixture, fixtures, name_of, parse
+from tests.support.maintain import row_text, same_text
+
+pytestmark = pytest.mark.spark
+
+MAINTAINED = [p for p in fixtures() if p.parent.name not in ("unsupported", "same_plan")]
+
+
+@pytest.mark.parametrize("path", MAINTAINED, ids=name_of)
+def test_fixture_on_spark(path: Path, rn) -> None:
+    fixture = parse(path.read_text())
+    schema = name_of(path).replace("/", "_")
+    rn.sql(f"CREATE SCHEMA {schema}")
+    rn.sql(f"USE {schema}")
+    for sql in creation(fixture):
+        rn.sql(sql)
+    rn.create("result", fixture.query, mode="DIFFERENTIAL")
+    check(rn, fixture, fixture.start or [])
+    for changes, before, action, content in refreshes(fixture):
+        for change in changes:
+            for sql in statements(fixture.table(change.table), change, before[change.table]):
+                rn.sql(sql)
+        record = rn.refresh("result")
+        assert record.action == action, record
+        check(rn, fixture, content)
+    assert rn.verify("result").ok
+
+
+def refreshes(fixture: Fixture):
+    """(changes, state before them, expected action, expected content), at most two."""
+    states, commits = fixture.states(), fixture.commits
+    if commits:
+        yield commits[0].changes, states[0], commits[0].action, commits[0].expected_content
+    if len(commits) > 1:
+        rest = [net_change(t, states[1][t.name], states[-1][t.name]) for t in fixture.tables]
+        changes = [c for c in rest if c.rows]
+        yield changes, states[1], "DIFFERENTIAL" if reads(fixture, changes) else "NO_DATA", commits[-1].expected_content
+
+
+def reads(fixture: Fixture, changes: list[Change]) -> bool:
+    """Whether the query reads one of the changed tables, as the fixture's own actions tell."""
+    changed = {c.table for c in changes}
+    return any(commit.action == "DIFFERENTIAL" and changed & {c.table for c in commit.changes} for commit in fixture.commits)
+
+
+def check(rn, fixture: Fixture, expected: list) -> None:
+    frame = rn.table("result")
+    assert [c.lower() for c in frame.columns] == [c.lower() for c in fixture.columns]
+    found = [row_text(tuple(row)) for row in frame.collect()]
+    assert same_text(found, expected), f"\nfound    {sorted(found)}\nexpected {expected}"
