@@ -46,18 +46,19 @@ def connect(
     catalog: str | None = None,
     settings: Settings | dict[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
+    config: dict[str, str] | None = None,
 ) -> Runnel:
     """Open a warehouse of stream tables.
 
     Without arguments: local Spark, `./runnel-warehouse`, a SQLite catalog inside it. A team passes its own session, a
-    warehouse on shared storage and `catalog="postgresql://..."`.
+    warehouse on shared storage and `catalog="postgresql://..."`. `config` holds Spark settings for the embedded session.
     """
     chosen = settings if isinstance(settings, Settings) else settings_module.load(settings)
     embedded = spark is None
     if spark is None:
         folder = os.path.abspath(warehouse or "runnel-warehouse")
         os.makedirs(folder, exist_ok=True)
-        spark = session.embedded(folder, progress)
+        spark = session.embedded(folder, progress, config)
     else:
         folder = _folder(warehouse or spark.conf.get("spark.sql.warehouse.dir") or "runnel-warehouse")
     session.check(spark)

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+TINY = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.default.parallelism": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""Settings for tables of ten rows: compiling a plan takes longer than interpreting it."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="refill the expected parts of fixtures; read the diff slowly")
@@ -19,4 +29,4 @@ def rn(tmp_path_factory: pytest.TempPathFactory):
     """Runnel with an embedded Spark session and a warehouse of its own."""
     import runnel
 
-    return runnel.connect(warehouse=str(tmp_path_factory.mktemp("warehouse")))
+    return runnel.connect(warehouse=str(tmp_path_factory.mktemp("warehouse")), config=TINY)

@@ -1,7 +1,7 @@
 """Tier 2: the same fixtures on Spark and Delta Lake, through the public interface.
 
-The first commit is applied as written and refreshed; the others are applied as one net change and refreshed together,
-which keeps the tier short and makes the second refresh span several versions.
+The first commit is applied as written and refreshed; the others are applied as one INSERT, or as one INSERT OVERWRITE
+where rows went, and refreshed together. That keeps the tier short: a DELETE costs seconds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,22 @@ from tests.support.maintain import row_text, same_text
 
 pytestmark = pytest.mark.spark
 
-MAINTAINED = [p for p in fixtures() if p.parent.name not in ("unsupported", "same_plan")]
+# Where Spark and Delta Lake may differ from DuckDB: types, NULL and NaN, feeds of every kind of commit. The rest is slow.
+OFTEN = """
+    bags/duplicates bags/null_keys bags/nets_to_nothing bags/insert_and_delete_in_range bags/both_sides_deleted bags/empty
+    shape/self_join shape/cross_join_one_row shape/cte_used_twice shape/having shape/avg_types shape/nan_and_infinity
+    shape/nan_keys shape/float_cancellation shape/distinct_inside shape/union shape/global_aggregate shape/count_of_join
+    shape/constant_over_global shape/arithmetic_above_aggregates shape/column_names
+""".split()
 
 
-@pytest.mark.parametrize("path", MAINTAINED, ids=name_of)
+def cases() -> list:
+    maintained = [p for p in fixtures() if p.parent.name not in ("unsupported", "same_plan")]
+    often = {p: p.parent.name in ("algebra", "sources") or name_of(p) in OFTEN for p in maintained}
+    return [pytest.param(p, id=name_of(p), marks=() if often[p] else pytest.mark.slow) for p in maintained]
+
+
+@pytest.mark.parametrize("path", cases())
 def test_fixture_on_spark(path: Path, rn) -> None:
     fixture = parse(path.read_text())
     schema = name_of(path).replace("/", "_")
@@ -28,7 +40,6 @@ def test_fixture_on_spark(path: Path, rn) -> None:
     for sql in creation(fixture):
         rn.sql(sql)
     rn.create("result", fixture.query, mode="DIFFERENTIAL")
-    check(rn, fixture, fixture.start or [])
     for changes, before, action, content in refreshes(fixture):
         for change in changes:
             for sql in statements(fixture.table(change.table), change, before[change.table]):
@@ -36,7 +47,8 @@ def test_fixture_on_spark(path: Path, rn) -> None:
         record = rn.refresh("result")
         assert record.action == action, record
         check(rn, fixture, content)
-    assert rn.verify("result").ok
+    if path.parent.name == "algebra":
+        assert rn.verify("result").ok
 
 
 def refreshes(fixture: Fixture):

@@ -49,6 +49,9 @@ def parse_statement(text: str) -> Statement | None:
         tokens = Spark().tokenize(text)
     except SqlglotError:
         return None
+    if len(tokens) > 1 and tokens[0].token_type in (TokenType.SHOW, TokenType.COMMAND) and tokens[1].token_type is TokenType.STRING:
+        # The tokenizer leaves what follows SHOW and EXPLAIN as one piece of text.
+        tokens = [tokens[0], *Spark().tokenize(tokens[1].text)]
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     return _Reader(text, tokens).statement()
@@ -133,8 +136,11 @@ class _Reader:
     def _string(self) -> str:
         if self.at >= len(self.tokens) or self.tokens[self.at].token_type is not TokenType.STRING:
             raise self._error(f"expected a string, found {self._shown()}", "Write it in single quotes.")
-        self.at += 1
-        return self.tokens[self.at - 1].text
+        text = ""
+        while self.at < len(self.tokens) and self.tokens[self.at].token_type is TokenType.STRING:
+            text += self.tokens[self.at].text  # adjacent strings are one, as in Spark
+            self.at += 1
+        return text
 
     def _properties(self) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -19,7 +19,7 @@ from runnel.sources.source import Source
 from runnel.sources.stream_table import StreamTableSource
 from runnel.state import Catalog
 from runnel.tables.backing import BackingTable
-from runnel.tables.content import finished_sql
+from runnel.tables.content import LogFacts, finished_sql
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Engine:
             return DeltaSource(ref.key, self.log(ref.path), direct=self.settings.direct_change_files)
         upstream = self.backing(ref.key)
         layout = upstream.definition.layout
-        return StreamTableSource(ref.key, upstream.log, layout, lambda relation: finished_sql(layout, relation))
+        return StreamTableSource(ref.key, upstream.log, layout, lambda log, compacted: finished_sql(layout, log, LogFacts(tail=not compacted)))
 
     def lookup(self) -> SparkLookup:
         return SparkLookup(self.spark, self.definitions())

@@ -6,20 +6,18 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from runnel.algebra import WEIGHT, Column, Node, Scan
-from runnel.bind import bind, parse_query
-from runnel.bind import refuse
+from runnel.bind import bind, parse_query, refuse
 from runnel.bind.expand import expand
 from runnel.canonicalize import canonicalize
 from runnel.canonicalize.rules import Pass
 from runnel.definition import Definition, SourceRef
 from runnel.differentiate import Layout, Root, root_of, rows_layout
 from runnel.errors import DefinitionError, Internal, Unsupported
-from runnel.execute.lookup import SparkLookup, translated
+from runnel.execute.lookup import SparkLookup
 from runnel.observe.record import Mode
 from runnel.settings import Settings
 from runnel.sources.delta_log import DeltaLog
@@ -50,26 +48,28 @@ def prepare(
     tree, relations = expand(parse_query(text), lookup)
     if mode is not Mode.FULL:
         refuse.nondeterministic(tree)
-    try:
-        output = lookup.describe(text)
-    except PySparkException as error:
-        raise translated(error) from error
-    _check_output(output)
     if not relations:
         raise DefinitionError("the query reads no table", code="NO_SOURCE", hint="Select from at least one Delta table or stream table.")
     if name in relations:
         raise DefinitionError(f'"{name}" reads itself', code="CYCLE", detail=f"{name} -> {name}.", hint="Read another table, or give the stream table another name.")
-    if mode is not Mode.FULL:
-        _check_deterministic(spark, text)
-    sql, refused, root = tree.sql("spark"), "", None
+    sql, refused, bound = tree.sql("spark"), "", None
     try:
         bound = bind(text, lookup)
-        sql, root = bound.sql, root_of(canonicalize(bound.node, settings.disabled_rules), output)
+        sql = bound.sql
     except Unsupported as error:
         if mode is Mode.DIFFERENTIAL:
             raise
         where = f" (line {error.position[0]}, column {error.position[1]})" if error.position else ""
         refused = f"{error.message}{where}"
+    except DefinitionError as error:
+        if mode is not Mode.FULL or error.code != "EXPRESSION_NOT_DETERMINISTIC":
+            raise
+        refused = error.message
+    output = lookup.describe(text)
+    _check_output(output)
+    if mode is not Mode.FULL:
+        _check_deterministic(spark, text)
+    root = root_of(canonicalize(bound.node, settings.disabled_rules), output) if bound is not None else None
     layout = root.layout if root is not None else rows_layout(_storable(output), output)
     _check_printed(lookup, sql, output)
     definition = Definition(

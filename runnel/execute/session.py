@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 
@@ -11,11 +12,13 @@ from runnel.environment import check_java, jars
 from runnel.errors import EnvironmentProblem
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+QUIET = os.path.join(os.path.dirname(__file__), "log4j2.properties")
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
-def embedded(warehouse: str, progress: Callable[[str], None] | None = None) -> SparkSession:
-    """Local Spark with Delta Lake over a warehouse folder; an active session is used as it is."""
+def embedded(warehouse: str, progress: Callable[[str], None] | None = None, config: dict[str, str] | None = None) -> SparkSession:
+    """Local Spark with Delta Lake over a warehouse folder; an active session is used as it is. `config` is for Spark."""
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -36,9 +39,13 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None) -> S
         .config("spark.sql.shuffle.partitions", "8")
         # Delta replays a table's log in 50 tasks by default; a warehouse on one machine needs two.
         .config("spark.databricks.delta.snapshotPartitions", "2")
-        .config("spark.driver.extraJavaOptions", "-Dlog4j2.level=ERROR -Dlog4j.rootLogger.level=ERROR")
-        .config("spark.log.level", "ERROR")
     )
+    chosen = dict(config or {})
+    chosen[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={QUIET} {chosen.get(JAVA_OPTIONS, '')}".strip()
+    for key, value in chosen.items():
+        builder = builder.config(key, value)
+    # PySpark repeats every analysis error as a page of JSON on the console; ours say it in three lines.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     return builder.getOrCreate()
 
 

@@ -76,6 +76,7 @@ class Lease:
             left = give_up_at - time.monotonic()
             if left <= 0:
                 raise self._busy(wait)
+            self._bury_the_dead()
             time.sleep(min(left, pause * random.uniform(0.5, 1.0)))
             pause = min(pause * 1.5, 0.2)
 
@@ -89,6 +90,14 @@ class Lease:
             .returning(leases.c.token)
         )
         return self._extend(lambda connection: connection.execute(statement).first() is not None)
+
+    def _bury_the_dead(self) -> None:
+        """Take away the lease of a process of this machine that no longer runs, instead of waiting for it to expire."""
+        holder = select(leases.c.owner, leases.c.token).where(leases.c.name == self.name)
+        row = self._database.read(lambda connection: connection.execute(holder).first())
+        if row is not None and _dead(row.owner):
+            gone = delete(leases).where(leases.c.name == self.name, leases.c.token == row.token)
+            self._database.write(lambda connection: connection.execute(gone))
 
     def _renew(self) -> bool:
         mine = (leases.c.name == self.name) & (leases.c.token == self._token)
@@ -133,3 +142,17 @@ class Lease:
             owner=owner,
             age=age,
         )
+
+
+def _dead(owner: str) -> bool:
+    """True when an owner `host:pid` names a process that this machine does not have."""
+    host, _, pid = owner.rpartition(":")
+    if host != socket.gethostname() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -46,7 +46,9 @@ def statements(table: Table, change: Change, before: Counter[Row]) -> Iterator[s
 
 
 def net_change(table: Table, before: Counter[Row], after: Counter[Row]) -> Change:
-    return Change(table.name, [*((-n, r) for r, n in (before - after).items()), *((n, r) for r, n in (after - before).items())])
+    went, came = before - after, after - before
+    rows = [*((-n, r) for r, n in went.items()), *((n, r) for r, n in came.items())]
+    return Change(table.name, rows, "" if not went else "overwrite" if after else "truncate")
 
 
 def insertion(table: Table, rows: Counter[Row], verb: str = "INSERT INTO") -> str:

@@ -152,7 +152,14 @@ class _Writer:
         if kind == "n":
             return name, "n"
         zero = "CAST(0 AS DOUBLE)" if kind == "d" else "0"
-        return self.random.choice(((name, kind), (f"{name} + 1", kind), (f"COALESCE({name}, {zero})", kind), (f"CASE WHEN {name} > 1 THEN 'big' WHEN {name} IS NULL THEN 'none' ELSE 'small' END", "s")))
+        return self.random.choice(
+            (
+                (name, kind),
+                (f"{name} + 1", kind),
+                (f"COALESCE({name}, {zero})", kind),
+                (f"CASE WHEN {name} > 1 THEN 'big' WHEN {name} IS NULL THEN 'none' ELSE 'small' END", "s"),
+            )
+        )
 
     def predicate(self, child: Query) -> str:
         name, kind = self.random.choice(child.columns)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
-from runnel.algebra import WEIGHT, Column, Face, Facts
+from runnel.algebra import WEIGHT, Column, Facts
 from runnel.bind import bind, parse_query
 from runnel.canonicalize import RULES, canonicalize
 from runnel.differentiate import ChangePlan, Root, differentiate, recompute, root_of

@@ -1,0 +1,135 @@
+"""Each law of the design has a test here that fails when the law is broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from runnel.errors import Transient
+from runnel.execute import refresh as refresh_module
+from tests.support.shop import LARGE, TOTALS, Shop
+
+pytestmark = pytest.mark.spark
+
+
+def test_law_1_what_users_read_is_the_query_at_the_frontier(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    before = shop.rows("totals")
+    rn.sql("UPDATE orders SET amount = amount + 1 WHERE id = 1")
+    assert shop.rows("totals") == before, "a source change shows only after a refresh"
+    shop.check("totals")
+    shop.refresh("totals", "DIFFERENTIAL")
+    assert shop.rows("totals") != before
+
+
+def test_law_2_one_refresh_is_one_commit_that_tells_all(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    log = rn._engine.backing(shop.name("totals")).log
+    before = log.version()
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    record = rn.refresh("totals")
+    assert log.version() == before + 1 == record.version
+    note = log.commit(before + 1).runnel
+    assert (note["epoch"], note["action"], note["reason"]) == (record.epoch, "DIFFERENTIAL", record.reason)
+    assert {k: v[0] for k, v in note["frontier"].items()} == record.frontier
+    assert record.jobs <= 2
+    definition = rn._engine.backing(shop.name("totals")).definition
+    assert log.table().transaction_version(definition.id) == record.epoch
+
+
+def test_law_2_the_same_epoch_cannot_commit_twice(rn) -> None:
+    shop = Shop(rn)
+    rn.create("large", LARGE)
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    engine = rn._engine
+    works = [refresh_module.Work(engine, engine.backing(shop.name("large")), False, refresh_module.Jobs(rn.spark, "large")) for _ in range(2)]
+    for work in works:
+        for stage in (refresh_module.probe, refresh_module.decision, refresh_module.plan, refresh_module.write):
+            stage(work)
+    refresh_module.commit(works[0])
+    with pytest.raises(Transient, match="changed by another process"):
+        refresh_module.commit(works[1])
+    shop.check("large")
+
+
+def test_law_3_the_catalog_is_rebuilt_from_the_tables(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS, comment="per customer")
+    rn.sql("DELETE FROM orders WHERE id = 2")
+    rn.refresh("totals")
+    listed, history = rn.list(), [r for r in rn.history("totals") if r.action != "NO_DATA"]
+    rn._engine.catalog.clear()
+    assert rn.list() == []
+    assert shop.name("totals") in rn.repair()
+    assert [e for e in rn.list() if e["name"] == shop.name("totals")] == [e for e in listed if e["name"] == shop.name("totals")]
+    rebuilt = rn.history("totals")
+    assert [(r.epoch, r.action, r.reason, r.frontier, r.rows_out) for r in rebuilt] == [(r.epoch, r.action, r.reason, r.frontier, r.rows_out) for r in history]
+    shop.check("totals")
+    shop.refresh("totals", "NO_DATA")
+
+
+def test_law_4_full_appends_the_difference_only(rn) -> None:
+    shop = Shop(rn)
+    rn.create("large", LARGE)
+    rn.sql("UPDATE orders SET amount = 8 WHERE id = 3")
+    record = shop.refresh("large", "FULL", full=True)
+    commit = rn._engine.backing(shop.name("large")).log.commit(record.version)
+    assert not commit.removes
+    assert record.rows_out == 1, "three rows stayed and one came"
+    assert shop.refresh("large", "FULL", full=True).rows_out == 0
+
+
+def test_law_4_compaction_never_alters_the_sum(rn) -> None:
+    shop = Shop(rn)
+    rn.create("large", LARGE)
+    rn.create("totals", TOTALS)
+    rn.create("above", "SELECT customer, total * 2 AS twice FROM totals")
+    rn.sql("INSERT INTO orders VALUES (2, 1, 20), (2, 1, 20)")
+    rn.sql("DELETE FROM orders WHERE id IN (1, 4)")
+    for table in ("large", "totals", "above"):
+        rn.refresh(table)
+    before = {t: shop.rows(t) for t in ("large", "totals")}
+    for table in before:
+        rn.compact(table)
+        assert shop.rows(table) == before[table]
+        shop.check(table)
+        assert rn.status(table)["tail_files"] == 0
+    shop.refresh("above", "NO_DATA")
+    rn.sql("DELETE FROM orders WHERE id = 2 AND customer = 1")
+    for table in ("large", "totals", "above"):
+        shop.refresh(table, "DIFFERENTIAL")
+
+
+def test_law_5_a_fallback_is_visible_everywhere(rn) -> None:
+    shop = Shop(rn)
+    rn.create("ranked", "SELECT id, RANK() OVER (ORDER BY amount) AS r FROM orders")
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    record = shop.refresh("ranked", "FULL")
+    why = "a window function is not maintained incrementally"
+    assert why in record.reason
+    assert why in rn.history("ranked")[0].reason
+    assert why in rn.status("ranked")["reason"] and rn.status("ranked")["effective"] == "FULL"
+    assert why in str(rn.explain("ranked"))
+    assert rn._engine.backing(shop.name("ranked")).log.commit(record.version).runnel["action"] == "FULL"
+
+
+@pytest.mark.parametrize("options", [{"laws": False}, {"kernel_reads": False}, {"direct_change_files": False}, {"direct_commits": False}], ids=lambda o: next(iter(o)))
+def test_law_6_every_way_gives_the_same_content(rn, options) -> None:
+    """The definition of a change without laws, and each fast path switched off by name."""
+    import runnel
+
+    other = runnel.connect(spark=rn.spark, warehouse=rn.folder, settings=options)
+    shop = Shop(rn).with_customers()
+    shop.rn = other
+    joined = "SELECT c.name, MAX(o.amount) AS most FROM orders o JOIN customers c ON o.customer = c.id GROUP BY c.name"
+    for name, query in (("large", LARGE), ("totals", TOTALS), ("joined", joined)):
+        other.create(name, query)
+    rn.sql("INSERT INTO orders VALUES (2, 1, 20), (7, 2, 70)")
+    rn.sql("UPDATE orders SET amount = amount - 4 WHERE customer = 1")
+    rn.sql("DELETE FROM orders WHERE id = 7")
+    for name in ("large", "totals", "joined"):
+        shop.refresh(name, "DIFFERENTIAL")
+    other.compact("large")
+    shop.check("large")
+    other.close()

@@ -1,0 +1,206 @@
+"""What happens to sources, and what a refresh makes of it: never a wrong result, always a reason."""
+
+from __future__ import annotations
+
+import glob
+import os
+
+import pytest
+
+import runnel
+from runnel.errors import DefinitionError, SourceChanged
+from tests.support.shop import LARGE, TOTALS, Shop
+
+pytestmark = pytest.mark.spark
+
+
+def test_optimize_and_properties_are_free(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    rn.sql("INSERT INTO orders VALUES (5, 2, 1)")
+    rn.refresh("totals")
+    rn.sql("OPTIMIZE orders")
+    rn.sql("ALTER TABLE orders SET TBLPROPERTIES ('note' = 'x')")
+    record = shop.refresh("totals", "NO_DATA")
+    assert record.jobs == 0
+    assert record.reason == "source commits without a change of data"
+    assert rn.refresh("totals").reason == "no source changed"
+
+
+def test_a_change_that_nets_to_nothing_is_no_data_for_readers(rn) -> None:
+    shop = Shop(rn)
+    rn.create("large", LARGE)
+    rn.create("reader", "SELECT customer, COUNT(*) AS n FROM large GROUP BY customer")
+    rn.sql("INSERT INTO orders VALUES (8, 8, 80)")
+    rn.sql("DELETE FROM orders WHERE id = 8")
+    assert shop.refresh("large", "DIFFERENTIAL").rows_out == 0
+    assert shop.refresh("reader", "NO_DATA").jobs == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "jobs"),
+    [
+        ("TRUNCATE TABLE orders", 2),
+        ("INSERT OVERWRITE orders VALUES (1, 1, 10), (7, 7, 70)", 2),
+        ("MERGE INTO orders t USING (SELECT 1 AS id UNION ALL SELECT 50) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET amount = 99 WHEN NOT MATCHED THEN INSERT (id, customer, amount) VALUES (50, 1, 5)", 2),
+    ],
+    ids=["truncate", "overwrite", "merge"],
+)
+def test_statements(rn, change, jobs) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    rn.create("large", LARGE)
+    rn.sql(change)
+    for table in ("totals", "large"):
+        assert shop.refresh(table, "DIFFERENTIAL").jobs <= jobs
+
+
+@pytest.mark.parametrize("properties", ["'delta.enableDeletionVectors' = 'true'", "'delta.columnMapping.mode' = 'name'"], ids=["deletion vectors", "column mapping"])
+@pytest.mark.parametrize("feed", [True, False], ids=["feed", "no feed"])
+def test_table_features(rn, properties, feed) -> None:
+    """Features that forbid reading change files directly are read through Delta's own readers."""
+    other = runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"enable_change_feed": feed})
+    shop = Shop(rn)
+    rn.sql(f"CREATE TABLE featured (id BIGINT, customer BIGINT, amount DECIMAL(10,2)) USING delta TBLPROPERTIES ({properties})")
+    rn.sql("INSERT INTO featured SELECT id, id % 5, id FROM range(100)")
+    shop.rn = other
+    other.create("per", "SELECT customer, SUM(amount) AS total FROM featured GROUP BY customer")
+    other.create("some", "SELECT id, amount FROM featured WHERE amount > 50")
+    rn.sql("DELETE FROM featured WHERE id % 10 = 3")
+    rn.sql("UPDATE featured SET amount = amount + 1 WHERE id = 60")
+    for table in ("per", "some"):
+        shop.refresh(table, "DIFFERENTIAL")
+    other.close()
+
+
+def test_partitioned_source(rn) -> None:
+    shop = Shop(rn)
+    rn.sql("CREATE TABLE parted (id BIGINT, day STRING) USING delta PARTITIONED BY (day)")
+    rn.sql("INSERT INTO parted VALUES (1, 'mon'), (2, 'tue'), (3, NULL)")
+    rn.create("days", "SELECT day, COUNT(*) AS n FROM parted GROUP BY day")
+    rn.sql("DELETE FROM parted WHERE day = 'mon'")
+    rn.sql("INSERT INTO parted VALUES (4, NULL), (5, 'wed')")
+    shop.refresh("days", "DIFFERENTIAL")
+
+
+def test_without_a_feed_the_difference_of_rewritten_files_is_used(rn) -> None:
+    other = runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"enable_change_feed": False})
+    shop = Shop(rn)
+    shop.rn = other
+    other.create("totals", TOTALS)
+    rn.sql("UPDATE orders SET amount = amount + 1 WHERE id = 1")
+    shop.refresh("totals", "DIFFERENTIAL")
+    assert "true" not in str(rn._engine.log(shop.path("orders")).properties())
+    other.close()
+
+
+def test_the_feed_is_turned_on_and_said_so(rn, caplog) -> None:
+    shop = Shop(rn)
+    with caplog.at_level("WARNING", logger="runnel"):
+        rn.create("totals", TOTALS)
+    assert f"turned the change data feed of {shop.name('orders')} on" in caplog.text
+
+
+def test_vacuumed_history_reinitialises(rn) -> None:
+    shop = Shop(rn).with_customers()
+    rn.create("joined", "SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer = c.id")
+    rn.sql("UPDATE orders SET customer = 2 WHERE id = 1")
+    for file in glob.glob(f"{shop.path('orders')}/_change_data/*.parquet"):
+        os.remove(file)
+    record = shop.refresh("joined", "REINITIALIZE")
+    assert "history lost" in record.reason and "vacuumed" in record.reason
+
+
+def test_cleaned_log_reinitialises(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    rn.sql("INSERT INTO orders VALUES (5, 5, 5)")
+    reached = rn.status("totals")["sources"][0]["frontier"]
+    rn.sql("INSERT INTO orders VALUES (6, 6, 6)")
+    rn._engine.log(shop.path("orders")).table().create_checkpoint()
+    os.remove(f"{shop.path('orders')}/_delta_log/{reached + 1:020d}.json")
+    assert "cleaned from its log" in shop.refresh("totals", "REINITIALIZE").reason
+
+
+def test_replaced_table_reinitialises(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    rn.spark.sql("DROP TABLE orders")
+    rn._warehouse.remove(shop.schema, "orders")
+    rn.sql("CREATE TABLE orders (id BIGINT, customer BIGINT, amount DECIMAL(10,2)) USING delta")
+    rn.sql("INSERT INTO orders VALUES (1, 1, 1)")
+    assert "replaced" in shop.refresh("totals", "REINITIALIZE").reason
+
+
+def test_dropped_table_is_an_error_and_content_stays(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    before = shop.rows("totals")
+    rn.spark.sql("DROP TABLE orders")
+    rn._warehouse.remove(shop.schema, "orders")
+    with pytest.raises(SourceChanged) as caught:
+        rn.refresh("totals")
+    assert caught.value.code == "SOURCE_DROPPED" and caught.value.hint
+    assert shop.rows("totals") == before
+    assert rn.history("totals")[0].status == "FAILED"
+
+
+def test_added_column_changes_nothing(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    rn.create("all_columns", "SELECT * FROM orders")
+    rn.sql("ALTER TABLE orders ADD COLUMN note STRING")
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9, 'x')")
+    for table in ("totals", "all_columns"):
+        shop.refresh(table, "DIFFERENTIAL")
+    assert rn.table("all_columns").columns == ["id", "customer", "amount"]
+
+
+def test_dropped_column_is_an_error_that_names_it(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    rn.sql("ALTER TABLE orders SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    rn.sql("ALTER TABLE orders DROP COLUMN amount")
+    with pytest.raises(SourceChanged) as caught:
+        rn.refresh("totals")
+    assert caught.value.code == "SCHEMA_CHANGED" and "column amount is gone" in caught.value.detail
+    assert len(shop.rows("totals")) == 3
+
+
+def test_stream_tables_on_stream_tables(rn) -> None:
+    shop = Shop(rn).with_customers()
+    rn.create("totals", TOTALS)
+    rn.create("large", LARGE)
+    rn.create("named", "SELECT c.name, t.total FROM totals t JOIN customers c ON t.customer = c.id")
+    rn.create("both", "SELECT l.id, t.n FROM large l JOIN totals t ON l.customer = t.customer")
+    rn.create("top", "SELECT COUNT(*) AS n, MAX(total) AS most FROM named")
+    for change in ("UPDATE orders SET amount = amount * 2 WHERE id = 2", "DELETE FROM orders WHERE customer = 1", "INSERT INTO orders VALUES (1, 1, 11), (1, 1, 11)"):
+        rn.sql(change)
+        for table in ("totals", "large", "named", "both", "top"):
+            shop.refresh(table, "DIFFERENTIAL")
+
+
+def test_changes_feed_adds_up_to_the_content(rn) -> None:
+    shop = Shop(rn)
+    for name, query in (("totals", TOTALS), ("large", LARGE)):
+        rn.create(name, query)
+        rn.sql("UPDATE orders SET amount = amount + 1 WHERE id = 2")
+        rn.refresh(name)
+        rn.sql("INSERT INTO orders VALUES (2, 1, 22), (2, 1, 22)")
+        rn.refresh(name)
+        feed = rn.changes(name, 1, rn.status(name)["version"]).collect()
+        summed: dict[tuple, int] = {}
+        for row in feed:
+            *values, kind, version = tuple(row)
+            assert version >= 1
+            summed[tuple(values)] = summed.get(tuple(values), 0) + (1 if kind == "insert" else -1)
+        assert sorted((k for k, n in summed.items() for _ in range(n)), key=repr) == shop.rows(name)
+    with pytest.raises(DefinitionError, match="do not exist"):
+        rn.changes("large", 1, 99)
+
+
+def test_source_by_path(rn) -> None:
+    shop = Shop(rn)
+    rn.create("by_path", f"SELECT id, amount FROM delta.`{shop.path('orders')}` WHERE amount > 6")
+    rn.sql("DELETE FROM orders WHERE id = 2")
+    shop.refresh("by_path", "DIFFERENTIAL")

@@ -1,0 +1,61 @@
+"""Binding: what trees look like, and the limits that protect the parser."""
+
+from __future__ import annotations
+
+import pytest
+
+from runnel.bind import bind
+from runnel.errors import DefinitionError
+from tests.support.duck import Duck, DuckLookup
+from tests.support.fixture import Fixture, Table
+
+TABLES = [Table("t", [("k", "string"), ("x", "int"), ("n", "decimal(10,2)")]), Table("u", [("k", "string"), ("y", "bigint")])]
+
+
+@pytest.fixture(scope="module")
+def lookup() -> DuckLookup:
+    views = [("v", "SELECT k AS a, x AS b FROM t")]
+    return DuckLookup(Duck(Fixture("", "", TABLES, views, [])))
+
+
+def types(text: str, lookup: DuckLookup) -> list[str]:
+    return [c.type for c in bind(text, lookup).node.columns]
+
+
+def test_outputs_have_unique_names(lookup: DuckLookup) -> None:
+    names = bind("SELECT t.k, u.k, t.k AS k2 FROM t JOIN u ON t.k = u.k", lookup).node.names
+    assert len(set(names)) == 3
+
+
+def test_types_are_those_of_the_engine(lookup: DuckLookup) -> None:
+    assert types("SELECT SUM(x), SUM(n), AVG(n), AVG(x), COUNT(*), MAX(k) FROM t", lookup) == [
+        "bigint",
+        "decimal(20,2)",
+        "decimal(14,6)",
+        "double",
+        "bigint",
+        "string",
+    ]
+
+
+def test_union_widens(lookup: DuckLookup) -> None:
+    assert types("SELECT x FROM t UNION ALL SELECT y FROM u", lookup) == ["bigint"]
+
+
+def test_a_view_disappears(lookup: DuckLookup) -> None:
+    assert bind("SELECT a FROM v WHERE b > 1", lookup).node.sources == {"t"}
+
+
+def test_a_shared_cte_is_one_node(lookup: DuckLookup) -> None:
+    node = bind("WITH g AS (SELECT k, SUM(x) AS s FROM t GROUP BY k) SELECT a.k FROM g a JOIN g b ON a.s = b.s", lookup).node
+    assert len({n for n in node.walk() if n.title == "Aggregate"}) == 1
+
+
+def test_depth_is_bounded(lookup: DuckLookup) -> None:
+    with pytest.raises(DefinitionError, match="nests 600 parentheses"):
+        bind(f"SELECT {'(' * 600}x{')' * 600} AS y FROM t", lookup)
+
+
+def test_size_is_bounded(lookup: DuckLookup) -> None:
+    with pytest.raises(DefinitionError, match="characters"):
+        bind("SELECT k FROM t -- " + "x" * 1_000_001, lookup)
