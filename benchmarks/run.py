@@ -99,7 +99,9 @@ def measure(rn: runnel.Runnel, query: str, size: int, rounds: int) -> Row:
     """All ways on one source; the first round warms up and does not count."""
     source, name, by_hand, plain = (f"{prefix}_{query}_{size}" for prefix in ("s", "st", "m", "p"))
     spark = rn.spark
-    spark.sql(f"CREATE TABLE {source} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT id, id % {max(1, size // 10)} AS k, id % 100 AS amount FROM range({size})")
+    spark.sql(
+        f"CREATE TABLE {source} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT id, id % {max(1, size // 10)} AS k, id % 100 AS amount FROM range({size})"
+    )
     text = QUERIES[query].format(source=source)
     rn.create(name, text, mode="DIFFERENTIAL")
     properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
@@ -115,7 +117,8 @@ def measure(rn: runnel.Runnel, query: str, size: int, rounds: int) -> Row:
         spent = {"refresh": timed(lambda: records.append(rn.refresh(name)))}
         after = version_of_stream(rn, name)
         spent["floor"] = floor(rn, name, before, after)
-        spent["merge"] = timed(lambda: spark.sql(MERGES[query].format(target=by_hand, source=source, first=merged + 1, last=latest)))
+        merge = MERGES[query].format(target=by_hand, source=source, first=merged + 1, last=latest)
+        spent["merge"] = timed(lambda merge=merge: spark.sql(merge))
         spent["recompute"] = timed(lambda: spark.sql(f"INSERT OVERWRITE {plain} {text}"))
         spent["nothing"] = statistics.median(timed(lambda: rn.refresh(name)) for _ in range(5))
         spent["own full"] = timed(lambda: rn.refresh(name, full=True))
@@ -163,7 +166,9 @@ def floor(rn: runnel.Runnel, name: str, before: int, after: int) -> float:
     frame: DataFrame = engine.reader.session.read.schema(engine.reader.table(backing.path, after).schema).parquet(*adds)
     kept = frame.localCheckpoint(eager=True)
     path = f"{rn.folder}/_floor/{name}-{after}"
-    copy = BackingTable.create(path, replace(backing.definition, id=f"{backing.definition.id}-floor"), engine.reader.table(backing.path, after).schema)
+    copy = BackingTable.create(
+        path, replace(backing.definition, id=f"{backing.definition.id}-floor"), engine.reader.table(backing.path, after).schema
+    )
     assert before == after - 1
 
     def append() -> None:
@@ -190,7 +195,21 @@ def timed(work: Callable[[], Any]) -> float:
 
 def report(console: Console, rows: list[Row], path: str) -> None:
     table = Table(title="1 % of the rows updated; medians in ms, all ways side by side in one run")
-    for heading in ("query", "rows", "changed", "refresh", "jobs", "floor", "/ floor", "MERGE by hand", "x", "recompute", "x", "own FULL", "nothing changed"):
+    for heading in (
+        "query",
+        "rows",
+        "changed",
+        "refresh",
+        "jobs",
+        "floor",
+        "/ floor",
+        "MERGE by hand",
+        "x",
+        "recompute",
+        "x",
+        "own FULL",
+        "nothing changed",
+    ):
         table.add_column(heading, justify="left" if heading == "query" else "right")
     for row in rows:
         ratio = row.ratios()

@@ -1,10 +1,10 @@
 """Stream tables for Apache Spark: write a query once, and its result is kept fresh incrementally.
 
-    import runnel
-    rn = runnel.connect()
-    rn.sql("CREATE STREAM TABLE totals AS SELECT customer_id, SUM(amount) AS total FROM orders GROUP BY customer_id")
-    rn.refresh("totals")
-    rn.table("totals").show()
+import runnel
+rn = runnel.connect()
+rn.sql("CREATE STREAM TABLE totals AS SELECT customer_id, SUM(amount) AS total FROM orders GROUP BY customer_id")
+rn.refresh("totals")
+rn.table("totals").show()
 """
 
 from __future__ import annotations

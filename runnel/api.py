@@ -35,6 +35,11 @@ from runnel.tables.content import finished_sql, quote
 from runnel.tables.view import create_view, drop_view
 from runnel.tables.warehouse import Warehouse
 
+Rows = list[dict[str, Any]]
+Records = list[RefreshRecord]
+Names = list[str]
+"""Inside the class, `list` is the verb."""
+
 log = logging.getLogger("runnel")
 
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|MERGE|TRUNCATE|DROP|ALTER|CREATE|REPLACE|COPY|RESTORE)\b", re.I)
@@ -106,7 +111,7 @@ class Runnel:
         """Change how a stream table is refreshed."""
         return manage.alter(self._engine, self._name(name), _mode(mode))
 
-    def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> list[str]:
+    def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> Names:
         """Remove a stream table; the names that were removed."""
         dropped = manage.drop(self._engine, self._name(name), cascade, if_exists)
         for gone in dropped:
@@ -175,7 +180,7 @@ class Runnel:
         self._sync()
         return verify(self._engine, self._name(name))
 
-    def list(self) -> list[dict[str, Any]]:
+    def list(self) -> Rows:
         """One line per stream table."""
         return [_line(d) for d in self._engine.definitions().values()]
 
@@ -202,13 +207,13 @@ class Runnel:
             "last_refresh": history[0].as_dict() if history else None,
         }
 
-    def history(self, name: str | None = None, limit: int = 50) -> list[RefreshRecord]:
+    def history(self, name: str | None = None, limit: int = 50) -> Records:
         """What past refreshes did, newest first."""
         return self._engine.catalog.history(self._name(name) if name is not None else None, limit)
 
     # -- keep ------------------------------------------------------------------------------------------------------
 
-    def repair(self) -> list[str]:
+    def repair(self) -> Names:
         """Rebuild the catalog from the backing tables; the names found."""
         found = manage.repair(self._engine, self._tables_folder)
         self._views.clear()
@@ -277,14 +282,16 @@ class Runnel:
                 gone = self.drop(self._name(name), cascade=statement.cascade, if_exists=statement.if_exists)
                 return self._frame([{"dropped": g} for g in gone], "dropped string")
             case "show":
-                return self._frame(self.list(), "name string, mode string, effective string, reason string, sources string, created_at string, comment string")
+                return self._frame(
+                    self.list(), "name string, mode string, effective string, reason string, sources string, created_at string, comment string"
+                )
             case "describe":
                 status = self.status(self._name(name))
                 return self._frame([{"property": k, "value": str(v)} for k, v in status.items()], "property string, value string")
             case _:
                 return self._frame([{"plan": str(self.explain(self._name(name)))}], "plan string")
 
-    def _frame(self, rows: list[dict[str, Any]], schema: str) -> DataFrame:
+    def _frame(self, rows: Rows, schema: str) -> DataFrame:
         names = [part.strip().split(" ")[0] for part in schema.split(",")]
         return self.spark.createDataFrame([tuple(r.get(n) for n in names) for r in rows], schema)
 
@@ -296,7 +303,11 @@ class Runnel:
             tree = parse_any(text, dialect="spark")
         except (SqlglotError, RecursionError):
             return None
-        target = tree.find(exp.Table) if isinstance(tree, exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.TruncateTable | exp.Drop | exp.Alter | exp.Create) else None
+        target = (
+            tree.find(exp.Table)
+            if isinstance(tree, exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.TruncateTable | exp.Drop | exp.Alter | exp.Create)
+            else None
+        )
         if target is None or not isinstance(target.this, exp.Identifier):
             return None
         name = self._name(tuple(p.name for p in target.parts)) if len(target.parts) <= 3 else ""
@@ -311,7 +322,11 @@ class Runnel:
         if isinstance(tree, exp.Drop) and str(tree.args.get("kind", "")).upper() == "TABLE":
             above = manage.readers(self._engine, name)
             if above:
-                raise DefinitionError(f'"{name}" is read by {", ".join(above)}', code="HAS_READERS", hint=f"Drop them first: {'; '.join(f'DROP STREAM TABLE {r}' for r in above)}.")
+                raise DefinitionError(
+                    f'"{name}" is read by {", ".join(above)}',
+                    code="HAS_READERS",
+                    hint=f"Drop them first: {'; '.join(f'DROP STREAM TABLE {r}' for r in above)}.",
+                )
             schema, table = split_key(name)[-2:]
             return schema, table
         return None

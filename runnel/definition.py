@@ -6,7 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from runnel.differentiate.layout import Layout
+from runnel.errors import DefinitionError
 from runnel.observe.record import Mode
+
+PROPERTIES = {"runnel.storage": ("balanced", "read_optimised")}
+"""Table properties that Runnel reads; others are kept for users."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,21 @@ class Definition:
     comment: str = ""
     properties: dict[str, str] = field(default_factory=dict)
     created_at: str = ""
+
+    def __post_init__(self) -> None:
+        for key, value in self.properties.items():
+            if key.startswith("runnel.") and value not in PROPERTIES.get(key, ()):
+                raise DefinitionError(
+                    f"property {key} = {value} does not exist",
+                    code="PROPERTY",
+                    detail="; ".join(f"{k} is one of {', '.join(v)}" for k, v in PROPERTIES.items()) + ".",
+                    hint="Correct TBLPROPERTIES.",
+                )
+
+    @property
+    def read_optimised(self) -> bool:
+        """Compacted with every refresh, for tables that are read far more often than they change."""
+        return self.properties.get("runnel.storage") == "read_optimised"
 
     @property
     def incremental(self) -> bool:

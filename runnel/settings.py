@@ -24,9 +24,15 @@ class Settings:
 
     kernel_reads: bool = setting(True, "Turn off when a source needs a Delta feature that the kernel connector cannot read yet.")
     direct_commits: bool = setting(True, "Turn off when only Spark holds the storage credentials; Delta's own writer then makes the commits.")
-    direct_change_files: bool = setting(True, "Turn off to read every source change through Delta's change feed reader instead of the files that its commits name.")
-    enable_change_feed: bool = setting(True, "Turn off when Runnel must not alter source tables; changes are then the difference of the rewritten files.")
-    compact_tail_ratio: float = setting(0.2, "Raise to compact less often, lower for faster reads: compaction starts when the tail exceeds this share of the base.")
+    direct_change_files: bool = setting(
+        True, "Turn off to read every source change through Delta's change feed reader instead of the files that its commits name."
+    )
+    enable_change_feed: bool = setting(
+        True, "Turn off when Runnel must not alter source tables; changes are then the difference of the rewritten files."
+    )
+    compact_tail_ratio: float = setting(
+        0.2, "Raise to compact less often, lower for faster reads: compaction starts when the tail exceeds this share of the base."
+    )
     compact_tail_files: int = setting(50, "Raise to compact less often when refreshes are tiny and frequent.")
     lock_wait_seconds: float = setting(60.0, "Raise when refreshes of one stream table from several processes queue up longer than this.")
     lock_lease_seconds: float = setting(30.0, "Lower for a faster takeover after a killed process, raise when the catalog is slow to reach.")

@@ -48,7 +48,11 @@ def test_statements_round_trip(rn) -> None:
         ("CREATE STREAM TABLE totals AS SELECT id FROM orders", "NAME_TAKEN", "exists already"),
         ("CREATE OR REPLACE STREAM TABLE totals AS SELECT * FROM totals", "CYCLE", "->"),
         ("CREATE OR REPLACE STREAM TABLE totals AS SELECT customer, n FROM above", "CYCLE", "above -> "),
-        ("CREATE STREAM TABLE x REFRESH MODE DIFFERENTIAL AS SELECT id, LAG(id) OVER (ORDER BY id) AS p FROM orders", "NOT_INCREMENTAL", "a window function is not maintained incrementally (line 1, column 12)"),
+        (
+            "CREATE STREAM TABLE x REFRESH MODE DIFFERENTIAL AS SELECT id, LAG(id) OVER (ORDER BY id) AS p FROM orders",
+            "NOT_INCREMENTAL",
+            "a window function is not maintained incrementally (line 1, column 12)",
+        ),
         ("CREATE STREAM TABLE x REFRESH MODE SOMETIMES AS SELECT id FROM orders", "SYNTAX", "refresh mode SOMETIMES does not exist"),
         ("CREATE STREAM TABLE x AS DELETE FROM orders", "SYNTAX", "defined by a query"),
         ("INSERT INTO totals VALUES (1, 1, 1)", "MAINTAINED", "maintained by Runnel"),

@@ -64,7 +64,9 @@ def test_law_3_the_catalog_is_rebuilt_from_the_tables(rn) -> None:
     assert shop.name("totals") in rn.repair()
     assert [e for e in rn.list() if e["name"] == shop.name("totals")] == [e for e in listed if e["name"] == shop.name("totals")]
     rebuilt = rn.history("totals")
-    assert [(r.epoch, r.action, r.reason, r.frontier, r.rows_out) for r in rebuilt] == [(r.epoch, r.action, r.reason, r.frontier, r.rows_out) for r in history]
+    assert [(r.epoch, r.action, r.reason, r.frontier, r.rows_out) for r in rebuilt] == [
+        (r.epoch, r.action, r.reason, r.frontier, r.rows_out) for r in history
+    ]
     shop.check("totals")
     shop.refresh("totals", "NO_DATA")
 
@@ -114,7 +116,9 @@ def test_law_5_a_fallback_is_visible_everywhere(rn) -> None:
     assert rn._engine.backing(shop.name("ranked")).log.commit(record.version).runnel["action"] == "FULL"
 
 
-@pytest.mark.parametrize("options", [{"laws": False}, {"kernel_reads": False}, {"direct_change_files": False}, {"direct_commits": False}], ids=lambda o: next(iter(o)))
+@pytest.mark.parametrize(
+    "options", [{"laws": False}, {"kernel_reads": False}, {"direct_change_files": False}, {"direct_commits": False}], ids=lambda o: next(iter(o))
+)
 def test_law_6_every_way_gives_the_same_content(rn, options) -> None:
     """The definition of a change without laws, and each fast path switched off by name."""
     import runnel

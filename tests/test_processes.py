@@ -30,7 +30,14 @@ def other_process(rn, schema: str, code: str) -> subprocess.CompletedProcess:
     """Run code in a process of its own, on the same warehouse, with `rn` connected."""
     script = PRELUDE + textwrap.dedent(code)
     root = str(Path(__file__).parent.parent)
-    return subprocess.run([sys.executable, "-c", script, rn.folder, schema], cwd=root, capture_output=True, text=True, timeout=240, env={**os.environ, "PYTHONPATH": root})
+    return subprocess.run(
+        [sys.executable, "-c", script, rn.folder, schema],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "PYTHONPATH": root},
+    )
 
 
 KILL = """

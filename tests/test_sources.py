@@ -42,7 +42,10 @@ def test_a_change_that_nets_to_nothing_is_no_data_for_readers(rn) -> None:
     [
         ("TRUNCATE TABLE orders", 2),
         ("INSERT OVERWRITE orders VALUES (1, 1, 10), (7, 7, 70)", 2),
-        ("MERGE INTO orders t USING (SELECT 1 AS id UNION ALL SELECT 50) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET amount = 99 WHEN NOT MATCHED THEN INSERT (id, customer, amount) VALUES (50, 1, 5)", 2),
+        (
+            "MERGE INTO orders t USING (SELECT 1 AS id UNION ALL SELECT 50) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET amount = 99 WHEN NOT MATCHED THEN INSERT (id, customer, amount) VALUES (50, 1, 5)",
+            2,
+        ),
     ],
     ids=["truncate", "overwrite", "merge"],
 )
@@ -55,7 +58,9 @@ def test_statements(rn, change, jobs) -> None:
         assert shop.refresh(table, "DIFFERENTIAL").jobs <= jobs
 
 
-@pytest.mark.parametrize("properties", ["'delta.enableDeletionVectors' = 'true'", "'delta.columnMapping.mode' = 'name'"], ids=["deletion vectors", "column mapping"])
+@pytest.mark.parametrize(
+    "properties", ["'delta.enableDeletionVectors' = 'true'", "'delta.columnMapping.mode' = 'name'"], ids=["deletion vectors", "column mapping"]
+)
 @pytest.mark.parametrize("feed", [True, False], ids=["feed", "no feed"])
 def test_table_features(rn, properties, feed) -> None:
     """Features that forbid reading change files directly are read through Delta's own readers."""
@@ -174,7 +179,11 @@ def test_stream_tables_on_stream_tables(rn) -> None:
     rn.create("named", "SELECT c.name, t.total FROM totals t JOIN customers c ON t.customer = c.id")
     rn.create("both", "SELECT l.id, t.n FROM large l JOIN totals t ON l.customer = t.customer")
     rn.create("top", "SELECT COUNT(*) AS n, MAX(total) AS most FROM named")
-    for change in ("UPDATE orders SET amount = amount * 2 WHERE id = 2", "DELETE FROM orders WHERE customer = 1", "INSERT INTO orders VALUES (1, 1, 11), (1, 1, 11)"):
+    for change in (
+        "UPDATE orders SET amount = amount * 2 WHERE id = 2",
+        "DELETE FROM orders WHERE customer = 1",
+        "INSERT INTO orders VALUES (1, 1, 11), (1, 1, 11)",
+    ):
         rn.sql(change)
         for table in ("totals", "large", "named", "both", "top"):
             shop.refresh(table, "DIFFERENTIAL")

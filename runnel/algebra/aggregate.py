@@ -44,7 +44,7 @@ class Aggregate(Node):
     law_text = "root and additive: partial sums of the child's change; else after - before of the touched groups"
     supports = "GROUP BY with COUNT(*), COUNT(x), SUM, AVG, MIN, MAX; HAVING; aggregates without GROUP BY"
     cost = "root and additive: the changed rows; else the touched groups on both faces"
-    grows_with_inserts = False  # type: ignore[assignment]
+    grows_with_inserts = False
 
     def __post_init__(self) -> None:
         used = {c.argument for c in self.calls if c.argument is not None}
@@ -81,16 +81,16 @@ class Aggregate(Node):
         query = exp.select(*(col(k) for k in self.keys), *outputs or ([] if self.keys else [exp.Count(this=exp.Star())])).from_(table(inputs[0]))
         return query.group_by(*(col(k) for k in self.keys)) if self.keys else query
 
-    def _value(self, index: int) -> exp.Expression:
+    def _value(self, index: int) -> exp.Expr:
         """The call over plain rows. Sums of floats go through their exact partials here too, so that the same rows
         give the same bits in every refresh."""
         call, kept = self.calls[index], self.rules[index]
         if kept.finish is not None and len(kept.partials) > 2:
             return kept.finish(*(exp.Sum(this=p.summand(exp.Literal.number(1))) for p in kept.partials))
-        argument: exp.Expression = exp.Star() if call.argument is None else col(call.argument)
+        argument: exp.Expr = exp.Star() if call.argument is None else col(call.argument)
         return exp.func(call.function, argument, dialect="spark")
 
-    def sums(self, relation: str, weight: exp.Expression) -> exp.Select:
+    def sums(self, relation: str, weight: exp.Expr) -> exp.Select:
         """Partial sums and the weight per group, from rows that weigh `weight`."""
         outputs = {}
         for call, kept in zip(self.calls, self.rules, strict=True):
@@ -101,7 +101,7 @@ class Aggregate(Node):
         query = exp.select(*(col(k) for k in self.keys), *outputs.values(), total).from_(table(relation))
         return query.group_by(*(col(k) for k in self.keys)) if self.keys else query
 
-    def finished(self) -> tuple[exp.Expression, ...]:
+    def finished(self) -> tuple[exp.Expr, ...]:
         """The calls as expressions over the state columns."""
         assert self.additive
         values = []

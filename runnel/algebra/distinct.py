@@ -24,7 +24,7 @@ class Distinct(Node):
     law_text = "root: weights are counts, finished at read; inside: after - before of the touched rows"
     supports = "SELECT DISTINCT, UNION"
     cost = "root: the changed rows; inside: the touched rows on both faces"
-    grows_with_inserts = False  # type: ignore[assignment]
+    grows_with_inserts = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -39,6 +39,4 @@ class Distinct(Node):
         touched = steps.touched(self.child, change, self.names)
         after = steps.restrict(steps.face(self.child, Face.AFTER), self.names, touched)
         before = steps.restrict(steps.face(self.child, Face.BEFORE), self.names, touched)
-        return steps.difference(
-            self, steps.define("distinct_now", self.select(after)), steps.define("distinct_was", self.select(before))
-        )
+        return steps.difference(self, steps.define("distinct_now", self.select(after)), steps.define("distinct_was", self.select(before)))

@@ -18,7 +18,7 @@ class Filter(Node):
     """WHERE, HAVING, and ON of what is no longer a join."""
 
     child: Node
-    predicate: exp.Expression
+    predicate: exp.Expr
 
     title = "Filter"
     law_text = "the same filter on the child's change"

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from runnel.algebra.node import col
 
-Finish = Callable[..., exp.Expression]
+Finish = Callable[..., exp.Expr]
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Partial:
 
     suffix: str
     type: str
-    summand: Callable[[exp.Expression], exp.Expression]
+    summand: Callable[[exp.Expr], exp.Expr]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,11 @@ def _present(argument: str) -> Partial:
 def _sum_or_avg(function: str, argument: str, type_: str, result: str) -> Rule:
     if type_ in ("tinyint", "smallint", "int", "bigint"):
         state = "decimal(38,0)" if (function, type_) == ("avg", "bigint") else "bigint"
-        total = Partial("sum" if state == "bigint" else "wide_sum", state, lambda w: _or_zero(argument, _times(exp.cast(col(argument), _widened(type_, state)), w, state)))
+        total = Partial(
+            "sum" if state == "bigint" else "wide_sum",
+            state,
+            lambda w: _or_zero(argument, _times(exp.cast(col(argument), _widened(type_, state)), w, state)),
+        )
         quotient = lambda s, n: exp.Div(this=exp.cast(s, "double"), expression=exp.cast(n, "double"), typed=False, safe=False)  # noqa: E731
         return Rule((total, _present(argument)), _guarded(result, quotient if function == "avg" else lambda s, n: s))
     if type_ in ("float", "double"):
@@ -104,28 +108,30 @@ _LIMIT = float(2**53)
 
 
 def _float(function: str, argument: str, result: str) -> Rule:
-    def value() -> exp.Expression:
+    def value() -> exp.Expr:
         return exp.cast(col(argument), "double")
 
-    def ordinary() -> exp.Expression:
+    def ordinary() -> exp.Expr:
         return exp.LT(this=exp.Abs(this=value()), expression=_double(_LIMIT))
 
-    def special(number: str) -> exp.Expression:
+    def special(number: str) -> exp.Expr:
         return exp.EQ(this=value(), expression=exp.cast(exp.Literal.string(number), "double"))
 
-    def finite() -> exp.Expression:
+    def finite() -> exp.Expr:
         return exp.and_(*(exp.not_(special(n)) for n in ("NaN", "Infinity", "-Infinity")))
 
-    def rest(below: int) -> exp.Expression:
+    def rest(below: int) -> exp.Expr:
         remainder = value()
         for bits in LIMBS[:below]:
-            remainder = exp.Sub(this=exp.paren(remainder), expression=exp.Mul(this=exp.cast(_limb(remainder, bits), "double"), expression=_double(2.0**bits)))
+            remainder = exp.Sub(
+                this=exp.paren(remainder), expression=exp.Mul(this=exp.cast(_limb(remainder, bits), "double"), expression=_double(2.0**bits))
+            )
         return remainder
 
-    def limb(index: int) -> Callable[[exp.Expression], exp.Expression]:
+    def limb(index: int) -> Callable[[exp.Expr], exp.Expr]:
         return lambda w: _if(ordinary(), exp.Mul(this=_limb(rest(index), LIMBS[index]), expression=w), _int(0))
 
-    def remainder(w: exp.Expression) -> exp.Expression:
+    def remainder(w: exp.Expr) -> exp.Expr:
         small = exp.Mul(this=exp.paren(rest(len(LIMBS))), expression=exp.cast(w.copy(), "double"))
         large = exp.Mul(this=value(), expression=exp.cast(w.copy(), "double"))
         return _if(ordinary(), small, _if(finite(), large, _double(0.0)))
@@ -134,9 +140,9 @@ def _float(function: str, argument: str, result: str) -> Rule:
         suffix = {"NaN": "nan", "Infinity": "inf", "-Infinity": "neginf"}[number]
         return Partial(suffix, "bigint", lambda w: _if(special(number), w, _int(0)))
 
-    def finish(*p: exp.Expression) -> exp.Expression:
+    def finish(*p: exp.Expr) -> exp.Expr:
         *limbs, small, nan, inf, neginf, present = p
-        total: exp.Expression = small
+        total: exp.Expr = small
         for bits, part in zip(reversed(LIMBS), reversed(limbs), strict=True):
             total = exp.Add(this=exp.Mul(this=exp.cast(part, "double"), expression=_double(2.0**bits)), expression=total)
         total = exp.paren(total)
@@ -153,7 +159,7 @@ def _float(function: str, argument: str, result: str) -> Rule:
     return Rule((*limbs, Partial("rest", "double", remainder), *counts, _present(argument)), _guarded(result, finish))
 
 
-def _limb(value: exp.Expression, bits: int) -> exp.Expression:
+def _limb(value: exp.Expr, bits: int) -> exp.Expr:
     """Whole units of 2^bits in a value. Whether the cast truncates or rounds, the rest it leaves is exact."""
     return exp.cast(exp.Mul(this=exp.paren(value.copy()), expression=_double(2.0**-bits)), "bigint")
 
@@ -162,7 +168,7 @@ def _widened(type_: str, state: str) -> str:
     return state if state == "bigint" else "decimal(19,0)"
 
 
-def _times(value: exp.Expression, weight: exp.Expression, state: str) -> exp.Expression:
+def _times(value: exp.Expr, weight: exp.Expr, state: str) -> exp.Expr:
     factor = weight if state == "bigint" else exp.cast(weight, "decimal(10,0)")
     return exp.cast(exp.Mul(this=value, expression=factor), state)
 
@@ -172,25 +178,25 @@ def _decimal(type_: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _or_zero(argument: str, value: exp.Expression) -> exp.Expression:
+def _or_zero(argument: str, value: exp.Expr) -> exp.Expr:
     return _if(_is_null(argument), _int(0), value)
 
 
-def _is_null(argument: str) -> exp.Expression:
+def _is_null(argument: str) -> exp.Expr:
     return exp.Is(this=col(argument), expression=exp.null())
 
 
-def _positive(value: exp.Expression) -> exp.Expression:
+def _positive(value: exp.Expr) -> exp.Expr:
     return exp.GT(this=value.copy(), expression=_int(0))
 
 
-def _if(condition: exp.Expression, then: exp.Expression, otherwise: exp.Expression) -> exp.Expression:
+def _if(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
     return exp.Case().when(condition, then).else_(otherwise)
 
 
-def _int(value: int) -> exp.Expression:
+def _int(value: int) -> exp.Expr:
     return exp.Literal.number(value)
 
 
-def _double(value: float) -> exp.Expression:
+def _double(value: float) -> exp.Expr:
     return exp.cast(exp.Literal.number(repr(value)), "double")

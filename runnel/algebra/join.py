@@ -21,7 +21,7 @@ class Join(Node):
 
     left: Node
     right: Node
-    condition: exp.Expression | None
+    condition: exp.Expr | None
 
     title = "Join"
     law_text = "change(L) join R.after + L.before join change(R)"

@@ -139,23 +139,21 @@ def col(name: str, table: str | None = None) -> exp.Column:
 
 def table(name: str, alias: str | None = None) -> exp.Table:
     """A quoted reference to a step or an input."""
-    return exp.Table(
-        this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=False)) if alias else None
-    )
+    return exp.Table(this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=False)) if alias else None)
 
 
-def select(expressions: Iterable[exp.Expression]) -> exp.Select:
+def select(expressions: Iterable[exp.Expr]) -> exp.Select:
     """SELECT expressions. When none is left, because nobody above reads any (COUNT(*)), the rows still count."""
     return exp.select(*list(expressions) or [exp.Literal.number(1)])
 
 
-def named(expression: exp.Expression, name: str) -> exp.Expression:
+def named(expression: exp.Expr, name: str) -> exp.Expr:
     """`expression AS name`, or the bare column when it is already called that."""
     if isinstance(expression, exp.Column) and not expression.table and expression.name == name:
         return expression
     return exp.alias_(expression, exp.to_identifier(name, quoted=True))
 
 
-def references(expression: exp.Expression) -> frozenset[str]:
+def references(expression: exp.Expr) -> frozenset[str]:
     """The columns an expression reads."""
     return frozenset(c.name for c in expression.find_all(exp.Column))

@@ -19,7 +19,7 @@ class Project(Node):
 
     child: Node
     outputs: tuple[Column, ...]
-    expressions: tuple[exp.Expression, ...]
+    expressions: tuple[exp.Expr, ...]
 
     title = "Project"
     law_text = "the same expressions on the child's change"

@@ -35,7 +35,7 @@ class Scan(Node):
         return self.outputs
 
     @property
-    def sources(self) -> frozenset[str]:  # type: ignore[override]
+    def sources(self) -> frozenset[str]:
         return frozenset({self.source})
 
     @property

@@ -54,10 +54,12 @@ def _qualify(tree: exp.Query, relations: dict[str, Relation]) -> exp.Query:
             db=exp.to_identifier(parts[-2].lower(), quoted=True) if depth > 1 else None,
             catalog=exp.to_identifier(parts[-3].lower() if len(parts) > 2 else "path", quoted=True) if depth > 2 else None,
         )
-        schema.add_table(reference, {c.name.lower(): "string" if c.type.startswith("struct") else c.type for c in relation.columns}, match_depth=False)
+        schema.add_table(
+            reference, {c.name.lower(): "string" if c.type.startswith("struct") else c.type for c in relation.columns}, match_depth=False
+        )
     try:
         catalog = "path" if depth > 2 else None
-        return qualify(tree.copy(), dialect="spark", schema=schema, catalog=catalog, validate_qualify_columns=True)  # type: ignore[return-value]
+        return qualify(tree.copy(), dialect="spark", schema=schema, catalog=catalog, validate_qualify_columns=True)
     except SqlglotError as error:
         raise _unresolved(error, relations) from error
 
@@ -72,14 +74,22 @@ def _unresolved(error: SqlglotError, relations: dict[str, Relation]) -> Definiti
     where = (int(found[3]), max(1, int(found[4]) - len(name) + 1)) if found[3] else None
     if not qualifier and any(c.name.lower() == name.lower() for r in relations.values() for c in r.columns):
         return DefinitionError(
-            f'column "{name}" is ambiguous or out of reach', code="AMBIGUOUS", detail=_columns_of(relations), hint="Qualify the column with its table.", position=where
+            f'column "{name}" is ambiguous or out of reach',
+            code="AMBIGUOUS",
+            detail=_columns_of(relations),
+            hint="Qualify the column with its table.",
+            position=where,
         )
     return _no_column(f"{f'{qualifier}.' if qualifier else ''}{name}", relations, where)
 
 
 def _no_column(name: str, relations: dict[str, Relation], where: tuple[int, int] | None) -> DefinitionError:
     return DefinitionError(
-        f'column "{name}" does not exist', code="COLUMN_NOT_FOUND", detail=_columns_of(relations), hint="Use one of the columns above.", position=where
+        f'column "{name}" does not exist',
+        code="COLUMN_NOT_FOUND",
+        detail=_columns_of(relations),
+        hint="Use one of the columns above.",
+        position=where,
     )
 
 
@@ -117,7 +127,7 @@ class _Binder:
 
     # -- queries ---------------------------------------------------------------------------------------------------
 
-    def query(self, tree: exp.Expression, ctes: dict[str, _Outputs]) -> _Outputs:
+    def query(self, tree: exp.Expr, ctes: dict[str, _Outputs]) -> _Outputs:
         with_ = tree.args.get("with_")
         if with_ is not None:
             if with_.recursive:
@@ -125,7 +135,14 @@ class _Binder:
             ctes = dict(ctes)
             for cte in with_.expressions:
                 ctes[cte.alias.lower()] = self._renamed_by_alias(self.query(cte.this, ctes), cte)
-        for name, title in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET"), ("sort", "SORT BY"), ("cluster", "CLUSTER BY"), ("distribute", "DISTRIBUTE BY")):
+        for name, title in (
+            ("order", "ORDER BY"),
+            ("limit", "LIMIT"),
+            ("offset", "OFFSET"),
+            ("sort", "SORT BY"),
+            ("cluster", "CLUSTER BY"),
+            ("distribute", "DISTRIBUTE BY"),
+        ):
             if tree.args.get(name):
                 raise refuse.unsupported(title, tree.args[name])
         match tree:
@@ -147,7 +164,10 @@ class _Binder:
         counts = [len(s.columns) for s in sides]
         if counts[0] != counts[1]:
             raise DefinitionError(
-                f"UNION of {counts[0]} and {counts[1]} columns", code="UNION", hint="Give both sides the same number of columns.", position=position(tree.right)
+                f"UNION of {counts[0]} and {counts[1]} columns",
+                code="UNION",
+                hint="Give both sides the same number of columns.",
+                position=position(tree.right),
             )
         types = self._common_types(sides)
         outputs = tuple(Column(self.fresh(n), t) for (n, _), t in zip(sides[0].columns, types, strict=True))
@@ -169,7 +189,7 @@ class _Binder:
         selects = (", ".join(f"CAST(NULL AS {t}) AS c{i}" for i, t in enumerate(row)) for row in rows)
         return [c.type for c in self.lookup.describe(" UNION ALL ".join(f"SELECT {s}" for s in selects))]
 
-    def _renamed_by_alias(self, outputs: _Outputs, aliased: exp.Expression) -> _Outputs:
+    def _renamed_by_alias(self, outputs: _Outputs, aliased: exp.Expr) -> _Outputs:
         names = [c.name for c in aliased.args["alias"].args.get("columns") or ()] if aliased.args.get("alias") else []
         if not names:
             return outputs
@@ -204,13 +224,13 @@ class _Binder:
             node = Distinct(node)
         return _Outputs(node, columns)
 
-    def project(self, node: Node, selected: list[tuple[str, exp.Expression]]) -> Node:
+    def project(self, node: Node, selected: list[tuple[str, exp.Expr]]) -> Node:
         """A projection with fresh output names, typed by the engine."""
         types = self._types(node, [e for _, e in selected])
         outputs = tuple(Column(self.fresh(n), t) for (n, _), t in zip(selected, types, strict=True))
         return Project(node, outputs, tuple(e for _, e in selected))
 
-    def _types(self, node: Node, expressions: list[exp.Expression]) -> list[str]:
+    def _types(self, node: Node, expressions: list[exp.Expr]) -> list[str]:
         known = {c.name: c.type for c in node.columns}
         if all(isinstance(e, exp.Column) for e in expressions):
             return [known[e.name] for e in expressions]
@@ -221,21 +241,22 @@ class _Binder:
         sql = f"SELECT {outputs}, __runnel_probe FROM (SELECT {inputs + ', ' if inputs else ''}1 AS __runnel_probe) AS t"
         return [c.type for c in self.lookup.describe(sql)[:-1]]
 
-    def _resolve(self, expression: exp.Expression, scope: _Scope) -> exp.Expression:
+    def _resolve(self, expression: exp.Expr, scope: _Scope) -> exp.Expr:
         """Replace qualified columns by the unique names of the tree."""
-        def column(e: exp.Expression) -> exp.Expression:
+
+        def column(e: exp.Expr) -> exp.Expr:
             if isinstance(e, exp.Column):
                 return self._column(e, scope)
             return e
 
         return expression.copy().transform(column)
 
-    def _column(self, e: exp.Column, scope: _Scope) -> exp.Expression:
+    def _column(self, e: exp.Column, scope: _Scope) -> exp.Expr:
         parts = [p.name for p in e.parts]
         for i in range(len(parts) - 1):
             alias, name = parts[i].lower(), parts[i + 1].lower()
             if alias in scope and name in scope[alias]:
-                found: exp.Expression = col(scope[alias][name])
+                found: exp.Expr = col(scope[alias][name])
                 for field in parts[i + 2 :]:
                     found = exp.Dot(this=found, expression=exp.to_identifier(field, quoted=True))
                 return found
@@ -266,7 +287,7 @@ class _Binder:
             node = Join(node, right, None if cross else self._resolve(condition, scope))
         return node, scope
 
-    def _relation(self, tree: exp.Expression, ctes: dict[str, _Outputs]) -> tuple[str, Node, dict[str, str]]:
+    def _relation(self, tree: exp.Expr, ctes: dict[str, _Outputs]) -> tuple[str, Node, dict[str, str]]:
         for name in ("pivots", "laterals", "sample", "joins", "when", "version"):
             if tree.args.get(name):
                 raise refuse.unsupported("TIME TRAVEL" if name in ("when", "version") else name.upper(), tree)
@@ -301,8 +322,8 @@ class _Binder:
     # -- GROUP BY --------------------------------------------------------------------------------------------------
 
     def _aggregate(
-        self, tree: exp.Select, node: Node, scope: _Scope, selected: list[tuple[str, exp.Expression]], aggregates: list[exp.AggFunc]
-    ) -> tuple[Node, list[tuple[str, exp.Expression]], exp.Expression | None]:
+        self, tree: exp.Select, node: Node, scope: _Scope, selected: list[tuple[str, exp.Expr]], aggregates: list[exp.AggFunc]
+    ) -> tuple[Node, list[tuple[str, exp.Expr]], exp.Expr | None]:
         keys = _keys(tree.args.get("group"), selected)
         calls = list(dict.fromkeys(aggregates))
         arguments = [_argument(c) for c in calls]
@@ -320,15 +341,14 @@ class _Binder:
         having = tree.args.get("having")
         return node, [(n, _replace(e, results)) for n, e in selected], _replace(having.this, results) if having else None
 
-    def _call_types(
-        self, node: Node, calls: list[exp.AggFunc], arguments: list[exp.Expression | None], column: dict[exp.Expression, str]
-    ) -> list[str]:
+    def _call_types(self, node: Node, calls: list[exp.AggFunc], arguments: list[exp.Expr | None], column: dict[exp.Expr, str]) -> list[str]:
         if not calls:
             return []
         known = {c.name: c.type for c in node.columns}
         inputs = ", ".join(f"CAST(NULL AS {t}) AS {col(n).sql('spark')}" for n, t in known.items()) or "1 AS one"
         outputs = ", ".join(
-            f"{refuse.function_name(c)}({'*' if a is None else col(column[a]).sql('spark')}) AS c{i}" for i, (c, a) in enumerate(zip(calls, arguments, strict=True))
+            f"{refuse.function_name(c)}({'*' if a is None else col(column[a]).sql('spark')}) AS c{i}"
+            for i, (c, a) in enumerate(zip(calls, arguments, strict=True))
         )
         return [c.type for c in self.lookup.describe(f"SELECT {outputs} FROM (SELECT {inputs}) AS t")]
 
@@ -342,12 +362,12 @@ def _refuse_join(join: exp.Join) -> None:
         raise refuse.unsupported("JOIN USING", join)
 
 
-def _refuse_subqueries(*expressions: exp.Expression | None) -> None:
+def _refuse_subqueries(*expressions: exp.Expr | None) -> None:
     for query in (q for e in expressions if e is not None for q in e.find_all(exp.Query, exp.Subquery)):
         raise refuse.unsupported("a subquery outside FROM", query)
 
 
-def _keys(group: exp.Group | None, selected: list[tuple[str, exp.Expression]]) -> list[exp.Expression]:
+def _keys(group: exp.Group | None, selected: list[tuple[str, exp.Expr]]) -> list[exp.Expr]:
     if group is None:
         return []
     for kind, title in ((exp.GroupingSets, "GROUPING SETS"), (exp.Cube, "CUBE"), (exp.Rollup, "ROLLUP")):
@@ -358,7 +378,7 @@ def _keys(group: exp.Group | None, selected: list[tuple[str, exp.Expression]]) -
     return list(dict.fromkeys(e for e in group.expressions))
 
 
-def _argument(call: exp.AggFunc) -> exp.Expression | None:
+def _argument(call: exp.AggFunc) -> exp.Expr | None:
     """The one argument of a call, or None for COUNT(*); anything else is refused."""
     if refuse.function_name(call) not in FUNCTIONS:
         written = call.sql("spark").partition("(")[0]
@@ -371,11 +391,11 @@ def _argument(call: exp.AggFunc) -> exp.Expression | None:
         raise refuse.unsupported(f"{refuse.function_name(call).upper()} of several arguments", call)
     if isinstance(call.this, exp.Star) or (isinstance(call, exp.Count) and isinstance(call.this, exp.Literal)):
         return None
-    assert isinstance(call.this, exp.Expression)
+    assert isinstance(call.this, exp.Expr)
     return call.this
 
 
-def _replace(e: exp.Expression, results: dict[exp.Expression, str]) -> exp.Expression:
+def _replace(e: exp.Expr, results: dict[exp.Expr, str]) -> exp.Expr:
     """An expression above a GROUP BY: calls and keys become columns of the aggregate."""
     if e in results:
         return col(results[e])
@@ -388,14 +408,14 @@ def _replace(e: exp.Expression, results: dict[exp.Expression, str]) -> exp.Expre
         )
     copy = e.copy()
     for key, value in e.args.items():
-        if isinstance(value, exp.Expression):
+        if isinstance(value, exp.Expr):
             copy.set(key, _replace(value, results))
         elif isinstance(value, list):
-            copy.set(key, [_replace(v, results) if isinstance(v, exp.Expression) else v for v in value])
+            copy.set(key, [_replace(v, results) if isinstance(v, exp.Expr) else v for v in value])
     return copy
 
 
-def _hint(e: exp.Expression) -> str:
+def _hint(e: exp.Expr) -> str:
     """A readable base for a generated column name."""
     if isinstance(e, exp.Column):
         return e.name

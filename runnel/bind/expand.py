@@ -22,7 +22,9 @@ def expand(tree: exp.Query, lookup: Lookup, path: tuple[str, ...] = ()) -> tuple
             _point(reference, relation)
             continue
         if relation.key in path:
-            raise DefinitionError(f"view {relation.key} reads itself", code="CYCLE", detail=" -> ".join((*path, relation.key)) + ".", hint="Break the cycle.")
+            raise DefinitionError(
+                f"view {relation.key} reads itself", code="CYCLE", detail=" -> ".join((*path, relation.key)) + ".", hint="Break the cycle."
+            )
         inner, found = expand(parse_query(relation.view_text), lookup, (*path, relation.key))
         relations.update(found)
         alias = exp.TableAlias(

@@ -35,18 +35,18 @@ def parse_query(text: str) -> exp.Query:
     except (SqlglotError, RecursionError) as error:
         raise DefinitionError("syntax error", code="SYNTAX", detail=str(error)[:300], hint="Correct the query.") from error
     if len(statements) != 1:
-        raise DefinitionError(
-            f"expected one query, found {len(statements)}", code="SYNTAX", hint="Give one SELECT without further statements."
-        )
+        raise DefinitionError(f"expected one query, found {len(statements)}", code="SYNTAX", hint="Give one SELECT without further statements.")
     tree = statements[0]
     while isinstance(tree, exp.Subquery | exp.Paren) and isinstance(tree.this, exp.Query):
         tree = tree.this
     if not isinstance(tree, exp.Query):
-        raise DefinitionError("a stream table is defined by a query", code="SYNTAX", detail=f"The statement is {_kind(tree)}.", hint="Begin with SELECT or WITH.")
+        raise DefinitionError(
+            "a stream table is defined by a query", code="SYNTAX", detail=f"The statement is {_kind(tree)}.", hint="Begin with SELECT or WITH."
+        )
     return tree
 
 
-def tables_of(tree: exp.Expression) -> Iterator[exp.Table]:
+def tables_of(tree: exp.Expr) -> Iterator[exp.Table]:
     """The references to real tables: CTE names and table functions are left out."""
     seen: set[int] = set()
     for scope in traverse_scope(tree):
@@ -56,7 +56,7 @@ def tables_of(tree: exp.Expression) -> Iterator[exp.Table]:
                 yield source
 
 
-def position(node: exp.Expression) -> tuple[int, int] | None:
+def position(node: exp.Expr) -> tuple[int, int] | None:
     """Line and column where a construct begins, from the first of its parts that knows."""
     for part in node.walk():
         if "line" in part.meta:
@@ -72,16 +72,20 @@ def parts_of(reference: exp.Table) -> tuple[str, ...]:
 
 def _check_size(text: str) -> None:
     if len(text) > MAX_TEXT:
-        raise DefinitionError(f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", code="TOO_LARGE", hint="Split it into several stream tables.")
+        raise DefinitionError(
+            f"the query has {len(text):,} characters, more than {MAX_TEXT:,}", code="TOO_LARGE", hint="Split it into several stream tables."
+        )
     depth = deepest = 0
     for character in text:
         depth += (character == "(") - (character == ")")
         deepest = max(deepest, depth)
     if deepest > MAX_DEPTH:
-        raise DefinitionError(f"the query nests {deepest:,} parentheses, more than {MAX_DEPTH}", code="TOO_LARGE", hint="Split it into several stream tables.")
+        raise DefinitionError(
+            f"the query nests {deepest:,} parentheses, more than {MAX_DEPTH}", code="TOO_LARGE", hint="Split it into several stream tables."
+        )
 
 
-def _kind(tree: exp.Expression) -> str:
+def _kind(tree: exp.Expr) -> str:
     return tree.name.upper() if isinstance(tree, exp.Command) else type(tree).__name__.upper()
 
 

@@ -14,7 +14,7 @@ NONDETERMINISTIC = frozenset(
 )
 CLOCK = frozenset("current_date current_timestamp now localtimestamp curdate current_time current_timezone unix_timestamp".split())
 
-_CONSTRUCTS: tuple[tuple[type[exp.Expression], str], ...] = (
+_CONSTRUCTS: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Window, "a window function"),
     (exp.Pivot, "PIVOT or UNPIVOT"),
     (exp.Lateral, "LATERAL"),
@@ -25,7 +25,7 @@ _CONSTRUCTS: tuple[tuple[type[exp.Expression], str], ...] = (
 )
 
 
-def nondeterministic(tree: exp.Expression) -> None:
+def nondeterministic(tree: exp.Expr) -> None:
     """Refuse functions whose result differs between two evaluations over the same rows."""
     for node in tree.find_all(exp.Func):
         name = function_name(node)
@@ -39,12 +39,12 @@ def nondeterministic(tree: exp.Expression) -> None:
             )
 
 
-def clock(tree: exp.Expression) -> exp.Expression | None:
+def clock(tree: exp.Expr) -> exp.Expr | None:
     """The first use of the current time, if any."""
     return next((n for n in tree.find_all(exp.Func) if function_name(n) in CLOCK), None)
 
 
-def constructs(tree: exp.Expression) -> None:
+def constructs(tree: exp.Expr) -> None:
     """Refuse what the algebra has no operator for, wherever it stands."""
     if (now := clock(tree)) is not None:
         raise unsupported(f"{function_name(now)}()", now, "its value moves without any source change")
@@ -54,7 +54,7 @@ def constructs(tree: exp.Expression) -> None:
                 raise unsupported(title, node)
 
 
-def unsupported(construct: str, node: exp.Expression, because: str = "") -> Unsupported:
+def unsupported(construct: str, node: exp.Expr, because: str = "") -> Unsupported:
     """The one shape of refusal."""
     return Unsupported(
         f"{construct} is not maintained incrementally",
@@ -65,7 +65,7 @@ def unsupported(construct: str, node: exp.Expression, because: str = "") -> Unsu
     )
 
 
-def function_name(node: exp.Expression) -> str:
+def function_name(node: exp.Expr) -> str:
     """The name of a function as a Spark user writes it."""
     if isinstance(node, exp.Anonymous):
         return node.name.lower()

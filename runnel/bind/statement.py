@@ -128,7 +128,9 @@ class _Reader:
         return tuple(parts)
 
     def _word(self) -> str:
-        if self.at >= len(self.tokens) or not (self.tokens[self.at].text.replace("_", "a")[:1].isalnum() or self.tokens[self.at].token_type is TokenType.IDENTIFIER):
+        if self.at >= len(self.tokens) or not (
+            self.tokens[self.at].text.replace("_", "a")[:1].isalnum() or self.tokens[self.at].token_type is TokenType.IDENTIFIER
+        ):
             raise self._error(f"expected a name, found {self._shown()}", "Quote unusual names with backticks.")
         self.at += 1
         return self.tokens[self.at - 1].text

@@ -15,7 +15,7 @@ def filter_into_join(node: Node) -> Node:
     """
     if isinstance(node, Filter) and isinstance(node.child, Join):
         join = node.child
-        sides: dict[str, list[exp.Expression]] = {"left": [], "right": [], "both": []}
+        sides: dict[str, list[exp.Expr]] = {"left": [], "right": [], "both": []}
         for conjunct in _conjuncts(node.predicate):
             used = references(conjunct)
             where = "left" if used and used <= set(join.left.names) else "right" if used and used <= set(join.right.names) else "both"
@@ -25,7 +25,7 @@ def filter_into_join(node: Node) -> Node:
     return node.map_children(filter_into_join)
 
 
-def _filtered(node: Node, conjuncts: list[exp.Expression]) -> Node:
+def _filtered(node: Node, conjuncts: list[exp.Expr]) -> Node:
     if not conjuncts:
         return node
     if isinstance(node, Filter):
@@ -33,6 +33,6 @@ def _filtered(node: Node, conjuncts: list[exp.Expression]) -> Node:
     return Filter(node, exp.and_(*conjuncts))
 
 
-def _conjuncts(predicate: exp.Expression) -> list[exp.Expression]:
+def _conjuncts(predicate: exp.Expr) -> list[exp.Expr]:
     predicate = predicate.unnest()
     return [p.copy() for p in predicate.flatten()] if isinstance(predicate, exp.And) else [predicate.copy()]

@@ -7,11 +7,11 @@ from sqlglot import exp
 from runnel.algebra import Project
 
 
-def below(expression: exp.Expression, project: Project) -> exp.Expression:
+def below(expression: exp.Expr, project: Project) -> exp.Expr:
     """An expression over a projection's outputs, written over the projection's inputs."""
     defined = dict(zip(project.names, project.expressions, strict=True))
 
-    def swap(e: exp.Expression) -> exp.Expression:
+    def swap(e: exp.Expr) -> exp.Expr:
         if not isinstance(e, exp.Column):
             return e
         found = defined[e.name]

@@ -125,7 +125,9 @@ def recompute(root: Root, stored: str | None) -> ChangePlan:
     node, layout = root.maintained, root.layout
     names = [c.name for c in layout.stored]
     if layout.kind == "rows":
-        now = exp.select(*(col(n) for n in names), named(exp.cast(exp.Literal.number(1), "bigint"), WEIGHT)).from_(table(steps.face(node, Face.AFTER)))
+        now = exp.select(*(col(n) for n in names), named(exp.cast(exp.Literal.number(1), "bigint"), WEIGHT)).from_(
+            table(steps.face(node, Face.AFTER))
+        )
     else:
         now = _state(node, steps.face(node.children[0], Face.AFTER), exp.Literal.number(1))
     after = steps.define("now", now)
@@ -150,7 +152,7 @@ def subtract(steps: Steps, layout: Layout, after: str, stored: str) -> exp.Selec
     return _nonzero(layout, steps.define("sums", query.group_by(*(col(n) for n in plain)) if plain else query))
 
 
-def _state(node: Node, relation: str, weight: exp.Expression) -> exp.Select:
+def _state(node: Node, relation: str, weight: exp.Expr) -> exp.Select:
     """Partial sums per group of an additive aggregate; a DISTINCT is one without partials."""
     match node:
         case Aggregate():

@@ -22,11 +22,16 @@ def changes(engine: Engine, name: str, first: int, last: int | None) -> DataFram
     last = latest if last is None else last
     if not 0 <= first <= last or last > latest:
         raise DefinitionError(
-            f"versions {first} to {last} do not exist", code="VERSION", detail=f"{name} has the versions 0 to {latest}.", hint="Choose versions within that range."
+            f"versions {first} to {last} do not exist",
+            code="VERSION",
+            detail=f"{name} has the versions 0 to {latest}.",
+            hint="Choose versions within that range.",
         )
     source = engine.source(SourceRef(name, "stream", backing.path))
     assert isinstance(source, StreamTableSource)
-    frames = [_one(engine, source, v) for v in range(max(first, 1), last + 1) if _carries_rows(backing.log.commit(v).runnel, backing.log.commit(v).adds)]
+    frames = [
+        _one(engine, source, v) for v in range(max(first, 1), last + 1) if _carries_rows(backing.log.commit(v).runnel, backing.log.commit(v).adds)
+    ]
     if not frames:
         empty = source.at(engine.reader, latest).limit(0)
         return empty.withColumn("_change_type", F.lit("insert")).withColumn("_commit_version", F.lit(0).cast("bigint"))

@@ -21,6 +21,8 @@ WORTHWHILE = 100_000
 def due(backing: BackingTable, settings: Settings) -> bool:
     """Whether the tail has outgrown its bound."""
     _, note = backing.note()
+    if backing.definition.read_optimised:
+        return note.tail_files > 0
     return note.tail_files > settings.compact_tail_files or note.tail_rows > max(WORTHWHILE, settings.compact_tail_ratio * note.base_rows)
 
 
@@ -36,7 +38,18 @@ def compact(engine: Engine, backing: BackingTable) -> int:
             rows = reader.session.sql(content_sql(layout, log, note.log_facts))
             if layout.kind == "rows":
                 rows = rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
-            marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False, tail_rows=0, tail_files=0, tail_negatives=False)
+            marked = replace(
+                note,
+                kind="compact",
+                action=None,
+                reason="",
+                rows_in=None,
+                rows_out=None,
+                negatives=False,
+                tail_rows=0,
+                tail_files=0,
+                tail_negatives=False,
+            )
             if not engine.settings.direct_commits:
                 return backing.commit_with_spark(engine.spark, version, rows, BASE, marked, overwrite=True)
             written = backing.write(rows, BASE, note.epoch)

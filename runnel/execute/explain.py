@@ -46,7 +46,9 @@ def explain(engine: Engine, name: str, trace: bool = False) -> Explanation:
             tree, root = rebind(definition, engine.lookup(), engine.settings, passes)
             borders |= {"tree": str(tree), "canonical": str(root.maintained) if root.layout.kind == "rows" else f"maintained:\n{root.maintained}"}
             if trace:
-                borders["canonical"] = "\n".join(f"-- {p.rule}: {'changed' if p.changed else 'no change'}\n{p.tree if p.changed else ''}".rstrip() for p in passes)
+                borders["canonical"] = "\n".join(
+                    f"-- {p.rule}: {'changed' if p.changed else 'no change'}\n{p.tree if p.changed else ''}".rstrip() for p in passes
+                )
         for stage in (probe, decision, plan):
             stage(work)
         borders["facts"] = "\n".join(map(str, work.facts))

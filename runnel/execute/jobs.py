@@ -29,7 +29,7 @@ class Jobs:
             yield
         finally:
             for key in ("spark.jobGroup.id", "spark.job.description"):
-                self.context.setLocalProperty(key, None)
+                self.context.setLocalProperty(key, None)  # type: ignore[arg-type]
 
     @property
     def count(self) -> int | None:

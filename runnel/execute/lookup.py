@@ -48,7 +48,7 @@ class SparkLookup:
                 f'table "{".".join(parts)}" is not a Delta table',
                 code="INPUT_NOT_IN_DELTA",
                 detail=f"Its format is {details.get('Provider') or 'unknown'}.",
-                hint=f"Convert it with CONVERT TO DELTA, or copy it into a Delta table that is kept up to date.",
+                hint="Convert it with CONVERT TO DELTA, or copy it into a Delta table that is kept up to date.",
             )
         self.locations[key] = re.sub(r"^file:/+", "/", details["Location"])
         return Relation(key, columns)
@@ -66,7 +66,10 @@ class SparkLookup:
         text = details.get("View Text")
         if not text:
             raise DefinitionError(
-                f"view {key} has no SQL text", code="VIEW_WITHOUT_TEXT", detail="It was made from a DataFrame.", hint="Create it with CREATE VIEW ... AS SELECT."
+                f"view {key} has no SQL text",
+                code="VIEW_WITHOUT_TEXT",
+                detail="It was made from a DataFrame.",
+                hint="Create it with CREATE VIEW ... AS SELECT.",
             )
         return Relation(key, columns, view_text=text)
 
@@ -90,10 +93,16 @@ def translated(error: PySparkException) -> RunnelError:
     found = re.search(r"line (\d+),? pos(?:ition)? (\d+)", str(error))
     position = (int(found[1]), int(found[2]) + 1) if found else None
     if condition and condition.startswith(("MISSING_GROUP_BY", "MISSING_AGGREGATION")):
-        return Unsupported("an aggregate function that Runnel does not know is not maintained incrementally", detail=message[:300], hint="Use REFRESH MODE AUTO or FULL.")
+        return Unsupported(
+            "an aggregate function that Runnel does not know is not maintained incrementally",
+            detail=message[:300],
+            hint="Use REFRESH MODE AUTO or FULL.",
+        )
     if isinstance(error, ParseException):
         return DefinitionError("syntax error", code="SYNTAX", detail=message[:400], hint="Correct the statement.", position=position)
-    return DefinitionError("Spark refuses the query", code=condition or "ANALYSIS", detail=message[:400], hint="Correct the query.", position=position)
+    return DefinitionError(
+        "Spark refuses the query", code=condition or "ANALYSIS", detail=message[:400], hint="Correct the query.", position=position
+    )
 
 
 def quoted(parts: tuple[str, ...]) -> str:

@@ -95,7 +95,10 @@ def alter(engine: Engine, name: str, mode: Mode) -> Definition:
     backing = engine.backing(name)
     if mode is Mode.DIFFERENTIAL and not backing.definition.incremental:
         raise DefinitionError(
-            f'"{name}" cannot be maintained incrementally', code="NOT_INCREMENTAL", detail=f"{backing.definition.refused}.", hint="Keep mode AUTO or FULL."
+            f'"{name}" cannot be maintained incrementally',
+            code="NOT_INCREMENTAL",
+            detail=f"{backing.definition.refused}.",
+            hint="Keep mode AUTO or FULL.",
         )
     with engine.catalog.lease(name, wait=engine.settings.lock_wait_seconds, ttl=engine.settings.lock_lease_seconds):
         backing.set_definition(replace(backing.definition, mode=mode))
@@ -116,7 +119,9 @@ def drop(engine: Engine, name: str, cascade: bool = False, if_exists: bool = Fal
     above = readers(engine, name)
     if above and not cascade:
         raise DefinitionError(
-            f'"{name}" is read by {", ".join(above)}', code="HAS_READERS", hint="Drop them first, or use CASCADE (in Python cascade=True) to drop them too."
+            f'"{name}" is read by {", ".join(above)}',
+            code="HAS_READERS",
+            hint="Drop them first, or use CASCADE (in Python cascade=True) to drop them too.",
         )
     dropped = [d for reader in above for d in drop(engine, reader, cascade=True, if_exists=True)]
     with engine.catalog.lease(name, wait=engine.settings.lock_wait_seconds, ttl=engine.settings.lock_lease_seconds):
@@ -179,9 +184,7 @@ def logged_history(backing: BackingTable) -> list[RefreshRecord]:
 
 def _check_name_free(spark: SparkSession, name: str) -> None:
     if spark.catalog.tableExists(quoted(tuple(split_key(name)))):
-        raise DefinitionError(
-            f'a table or view "{name}" exists already', code="NAME_TAKEN", hint="Choose another name, or drop that table first."
-        )
+        raise DefinitionError(f'a table or view "{name}" exists already', code="NAME_TAKEN", hint="Choose another name, or drop that table first.")
 
 
 def _check_cycle(engine: Engine, definition: Definition) -> None:
@@ -199,7 +202,12 @@ def _check_cycle(engine: Engine, definition: Definition) -> None:
     for source in definition.source_keys:
         cycle = path_to(source, (definition.name,))
         if cycle is not None:
-            raise DefinitionError(f'"{definition.name}" would read itself', code="CYCLE", detail=f"{' -> '.join(cycle)}.", hint="Break the cycle at one of these tables.")
+            raise DefinitionError(
+                f'"{definition.name}" would read itself',
+                code="CYCLE",
+                detail=f"{' -> '.join(cycle)}.",
+                hint="Break the cycle at one of these tables.",
+            )
 
 
 def _delete(path: str) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from runnel.algebra import WEIGHT, Column, Node, Scan
 from runnel.bind import bind, parse_query, refuse
 from runnel.bind.expand import expand
+from runnel.bind.lookup import Relation
 from runnel.canonicalize import canonicalize
 from runnel.canonicalize.rules import Pass
 from runnel.definition import Definition, SourceRef
@@ -51,7 +52,9 @@ def prepare(
     if not relations:
         raise DefinitionError("the query reads no table", code="NO_SOURCE", hint="Select from at least one Delta table or stream table.")
     if name in relations:
-        raise DefinitionError(f'"{name}" reads itself', code="CYCLE", detail=f"{name} -> {name}.", hint="Read another table, or give the stream table another name.")
+        raise DefinitionError(
+            f'"{name}" reads itself', code="CYCLE", detail=f"{name} -> {name}.", hint="Read another table, or give the stream table another name."
+        )
     sql, refused, bound = tree.sql("spark"), "", None
     try:
         bound = bind(text, lookup)
@@ -103,7 +106,7 @@ def backing_schema(spark: SparkSession, layout: Layout) -> StructType:
     return StructType([*fields, StructField(WEIGHT, LongType(), True), StructField(LEVEL, StringType(), True)])
 
 
-def _sources(lookup: SparkLookup, relations: dict[str, object], root: Root | None, backing: dict[str, str]) -> tuple[SourceRef, ...]:
+def _sources(lookup: SparkLookup, relations: dict[str, Relation], root: Root | None, backing: dict[str, str]) -> tuple[SourceRef, ...]:
     used: dict[str, set[str]] = {}
     if root is not None:
         for scan in root.maintained.walk():
@@ -129,9 +132,13 @@ def _check_output(output: tuple[Column, ...]) -> None:
     seen: set[str] = set()
     for column in output:
         if column.name.lower() in seen:
-            raise DefinitionError(f'column "{column.name}" appears twice in the result', code="DUPLICATE_COLUMN", hint="Give each column its own alias.")
+            raise DefinitionError(
+                f'column "{column.name}" appears twice in the result', code="DUPLICATE_COLUMN", hint="Give each column its own alias."
+            )
         if column.type == "void":
-            raise DefinitionError(f'column "{column.name}" has no type', code="VOID_COLUMN", hint=f"Write CAST(NULL AS STRING) AS {column.name}, or another type.")
+            raise DefinitionError(
+                f'column "{column.name}" has no type', code="VOID_COLUMN", hint=f"Write CAST(NULL AS STRING) AS {column.name}, or another type."
+            )
         seen.add(column.name.lower())
 
 
@@ -152,5 +159,6 @@ def _check_printed(lookup: SparkLookup, sql: str, output: tuple[Column, ...]) ->
     printed = lookup.describe(sql)
     if [c.type for c in printed] != [c.type for c in output]:
         raise Internal(
-            "the query does not survive printing", detail=f"Spark sees {[str(c) for c in output]} in the text and {[str(c) for c in printed]} in {sql[:300]}."
+            "the query does not survive printing",
+            detail=f"Spark sees {[str(c) for c in output]} in the text and {[str(c) for c in printed]} in {sql[:300]}.",
         )

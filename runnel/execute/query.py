@@ -40,7 +40,7 @@ def uses_clock(definition: Definition) -> bool:
 def _at(tree: exp.Query, clock: str) -> exp.Query:
     """Replace every reading of the clock by one moment."""
 
-    def fix(node: exp.Expression) -> exp.Expression:
+    def fix(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Func) or refuse.function_name(node) not in refuse.CLOCK:
             return node
         name = refuse.function_name(node)

@@ -138,9 +138,16 @@ def _still_fits(work: Work) -> None:
         paths = {e.name: e.path for e in engine.catalog.entries()}
         fresh = prepare(engine.spark, engine.lookup(), engine.settings, definition.name, definition.sql, definition.mode, paths).definition
     except RunnelError as error:
-        raise SourceChanged(f"a source of {definition.name} changed its schema", code="SCHEMA_CHANGED", detail=f"{reasons}. {error.message}.", hint=hint) from error
+        raise SourceChanged(
+            f"a source of {definition.name} changed its schema", code="SCHEMA_CHANGED", detail=f"{reasons}. {error.message}.", hint=hint
+        ) from error
     if [c.type for c in fresh.layout.output] != [c.type for c in definition.layout.output] or fresh.layout.stored != definition.layout.stored:
-        raise SourceChanged(f"a source of {definition.name} changed its schema", code="SCHEMA_CHANGED", detail=f"{reasons}, so the result changes its type.", hint=hint)
+        raise SourceChanged(
+            f"a source of {definition.name} changed its schema",
+            code="SCHEMA_CHANGED",
+            detail=f"{reasons}, so the result changes its type.",
+            hint=hint,
+        )
     work.backing.set_definition(_with_sources(definition, fresh))
     engine.catalog.put(entry_of(work.backing))
     engine.forget(definition.id)
@@ -291,7 +298,9 @@ def _record(work: Work, stages: list[Stage], started: float) -> RefreshRecord:
 
 
 def _failed(work: Work, stages: list[Stage], started: float, error: Exception) -> RefreshRecord:
-    described = error.as_dict() if isinstance(error, RunnelError) else {"branch": "Internal", "code": type(error).__name__, "message": str(error)[:500]}
+    described = (
+        error.as_dict() if isinstance(error, RunnelError) else {"branch": "Internal", "code": type(error).__name__, "message": str(error)[:500]}
+    )
     return RefreshRecord(
         stream_table=work.backing.definition.name,
         epoch=work.note.epoch,

@@ -48,13 +48,16 @@ class DeltaLog:
         self.path = path
         self.local = local_path(path)
         self._table: DeltaTable | None = None
+        self._born: tuple[int, int] | None = None
         self._commits: dict[int, Commit] = {}
 
     def table(self) -> DeltaTable:
         """The table at its latest version, loaded incrementally."""
         try:
-            if self._table is None or not self._still_there(self._table.version()):
-                self._table = DeltaTable(self.path)
+            born = self._birth()
+            if self._table is None or born != self._born:
+                self._table, self._born = DeltaTable(self.path), born
+                self._commits.clear()
             elif self._exists(self._table.version() + 1):
                 self._table.update_incremental()
         except TableNotFoundError as error:
@@ -67,7 +70,9 @@ class DeltaLog:
             ) from error
         except DeltaError as error:
             self._table = None
-            raise SourceChanged(f"the log of {self.path} cannot be read", code="SOURCE_UNREADABLE", detail=str(error)[:300], hint="Check the table with Spark.") from error
+            raise SourceChanged(
+                f"the log of {self.path} cannot be read", code="SOURCE_UNREADABLE", detail=str(error)[:300], hint="Check the table with Spark."
+            ) from error
         return self._table
 
     def version(self) -> int:
@@ -113,9 +118,15 @@ class DeltaLog:
     def _exists(self, version: int) -> bool:
         return self.local is None or os.path.exists(os.path.join(self.local, self._name(version)))
 
-    def _still_there(self, version: int) -> bool:
-        """False when the table was dropped and made anew, so that a handle would show the old one."""
-        return self.local is None or self._exists(version)
+    def _birth(self) -> tuple[int, int] | None:
+        """What tells a table from another one made later in the same place: the first file of its log."""
+        if self.local is None:
+            return None
+        try:
+            found = os.stat(os.path.join(self.local, self._name(0)))
+        except FileNotFoundError:
+            return None if os.path.isdir(os.path.join(self.local, "_delta_log")) else (0, 0)
+        return found.st_ino, found.st_mtime_ns
 
     def _read(self, version: int) -> str:
         if self.local is not None:
@@ -131,7 +142,8 @@ class DeltaLog:
 
 def _parse(version: int, text: str) -> Commit:
     found: dict[str, list[dict[str, Any]]] = {"add": [], "remove": [], "cdc": []}
-    metadata, info = None, {}
+    metadata: dict[str, Any] | None = None
+    info: dict[str, Any] = {}
     for line in text.splitlines():
         if not line.strip():
             continue

@@ -26,7 +26,7 @@ class Reader:
         self._numbers = itertools.count(1)
         self._registered: dict[int, list[str]] = {}
         for key in FOLLOWED:
-            self.session.conf.set(key, spark.conf.get(key))
+            self.session.conf.set(key, spark.conf.get(key) or "")
         if kernel:
             self.session.conf.set(KERNEL, "STRICT")
 
@@ -46,7 +46,13 @@ class Reader:
 
     def feed(self, path: str, first: int, last: int) -> DataFrame:
         """Delta's change feed, both versions included."""
-        return self.session.read.format("delta").option("readChangeFeed", "true").option("startingVersion", first).option("endingVersion", last).load(path)
+        return (
+            self.session.read.format("delta")
+            .option("readChangeFeed", "true")
+            .option("startingVersion", first)
+            .option("endingVersion", last)
+            .load(path)
+        )
 
     def register(self, frame: DataFrame, name: str | None = None) -> str:
         """A temporary view over a frame in Runnel's own session; its name."""

@@ -70,7 +70,7 @@ class Warehouse:
 
     def _is_table(self, relative: str) -> bool:
         log = f"{self.folder}/{relative}/_delta_log"
-        return os.path.isdir(log) and any(n.endswith((".json", ".parquet")) for n in os.listdir(log))
+        return os.path.isdir(log) and any(e.name.endswith((".json", ".parquet")) for e in os.scandir(log))
 
 
 def _folders(folder: str) -> list[str]:

@@ -88,7 +88,7 @@ class DuckLookup:
         return tuple(Column(c.name, aggregate_type(call, inner.get(call.this.name, ""))) for c, call in zip(described, calls, strict=True))
 
 
-def aggregate_type(call: exp.Expression, argument: str) -> str:
+def aggregate_type(call: exp.Expr, argument: str) -> str:
     """The type Spark gives an aggregate of a column of a type."""
     decimal = re.fullmatch(r"decimal\((\d+),(\d+)\)", argument)
     match call:
