@@ -182,7 +182,7 @@ class Runnel:
 
     def list(self) -> Rows:
         """One line per stream table."""
-        return [_line(d) for d in self._engine.definitions().values()]
+        return [d.line() for d in self._engine.definitions().values()]
 
     def status(self, name: str) -> dict[str, Any]:
         """Where a stream table stands: mode and effective mode with the reason, frontier, how far its sources are ahead."""
@@ -196,7 +196,7 @@ class Runnel:
             latest = self._engine.source(ref).probe(reached, (note.frontier.get(ref.key) or [None, None])[1], ref.columns)
             sources.append({"source": ref.key, "frontier": reached, "latest": latest.after, "since": str(latest.kind)})
         return {
-            **_line(backing.definition),
+            **backing.definition.line(),
             "epoch": note.epoch,
             "version": version,
             "fresh": all(s["since"] in ("unchanged", "data-neutral") for s in sources),
@@ -338,19 +338,6 @@ _SUMMARY = "stream_table string, action string, reason string, rows_in long, row
 def _summary(record: RefreshRecord) -> dict[str, Any]:
     data = record.as_dict()
     return {**data, "action": str(record.action), "ms": float(record.ms)}
-
-
-def _line(definition: Definition) -> dict[str, Any]:
-    effective = "FULL" if definition.mode is Mode.FULL or not definition.incremental else "DIFFERENTIAL"
-    return {
-        "name": definition.name,
-        "mode": str(definition.mode),
-        "effective": effective,
-        "reason": definition.refused or ("refresh mode is FULL" if definition.mode is Mode.FULL else ""),
-        "sources": ", ".join(definition.source_keys),
-        "created_at": definition.created_at,
-        "comment": definition.comment,
-    }
 
 
 def _mode(mode: str) -> Mode:

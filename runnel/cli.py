@@ -32,7 +32,7 @@ from runnel import settings as settings_module
 from runnel.bind.expand import join_key, split_key
 from runnel.definition import Definition
 from runnel.errors import DefinitionError, RunnelError
-from runnel.observe.record import Action, Mode, RefreshRecord
+from runnel.observe.record import Action, RefreshRecord
 from runnel.state import Catalog
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def alter(context: typer.Context, name: str, mode: str = typer.Option(..., help=
     with _offline(context.obj) as rn:
         definition = rn.alter(name, mode=mode)
     if context.obj.json:
-        _print_json(line(definition))
+        _print_json(definition.line())
         return
     _stdout().print(f"{definition.name}: refresh mode is {definition.mode}", highlight=False)
 
@@ -496,7 +496,7 @@ def history(
 def list_(context: typer.Context) -> None:
     """List the stream tables."""
     with _catalog(context.obj) as catalog:
-        lines = [line(Definition.from_dict(e.definition)) for e in catalog.entries()]
+        lines = [Definition.from_dict(e.definition).line() for e in catalog.entries()]
     if context.obj.json:
         _print_json(lines)
         return
@@ -511,20 +511,6 @@ def list_(context: typer.Context) -> None:
 def _list_row(found: dict[str, Any]) -> list[str]:
     sources = ", ".join(short(s) for s in found["sources"].split(", "))
     return [short(found["name"]), found["mode"], found["effective"], sources, found["reason"], found["comment"]]
-
-
-def line(definition: Definition) -> dict[str, Any]:
-    """The same facts as `rn.list()`, without importing Spark."""
-    effective = "FULL" if definition.mode is Mode.FULL or not definition.incremental else "DIFFERENTIAL"
-    return {
-        "name": definition.name,
-        "mode": str(definition.mode),
-        "effective": effective,
-        "reason": definition.refused or ("refresh mode is FULL" if definition.mode is Mode.FULL else ""),
-        "sources": ", ".join(definition.source_keys),
-        "created_at": definition.created_at,
-        "comment": definition.comment,
-    }
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------

@@ -68,6 +68,19 @@ class Definition:
     def source_keys(self) -> tuple[str, ...]:
         return tuple(s.key for s in self.sources)
 
+    def line(self) -> dict[str, Any]:
+        """The facts that lists show, with the mode that refreshes really take and why."""
+        full = self.mode is Mode.FULL
+        return {
+            "name": self.name,
+            "mode": str(self.mode),
+            "effective": "FULL" if full or not self.incremental else "DIFFERENTIAL",
+            "reason": self.refused or ("refresh mode is FULL" if full else ""),
+            "sources": ", ".join(self.source_keys),
+            "created_at": self.created_at,
+            "comment": self.comment,
+        }
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 

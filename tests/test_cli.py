@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from runnel.cli import app, full_name, hoisted, in_order, line, plain, statements
+from runnel.cli import app, full_name, hoisted, in_order, plain, statements
 from runnel.observe import docs
 
 
@@ -227,4 +227,4 @@ def test_order_and_lines_follow_the_definitions(rn, shell) -> None:
     definitions = rn._engine.definitions()
     names = in_order(definitions)
     assert names.index("spark_catalog.default.cli_totals") < names.index("spark_catalog.default.cli_places")
-    assert line(definitions["spark_catalog.default.cli_places"])["sources"] == "spark_catalog.default.cli_totals"
+    assert definitions["spark_catalog.default.cli_places"].line()["sources"] == "spark_catalog.default.cli_totals"

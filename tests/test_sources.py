@@ -6,6 +6,7 @@ import glob
 import os
 
 import pytest
+from deltalake import DeltaTable
 
 import runnel
 from runnel.errors import DefinitionError, SourceChanged
@@ -119,10 +120,10 @@ def test_vacuumed_history_reinitialises(rn) -> None:
 def test_cleaned_log_reinitialises(rn) -> None:
     shop = Shop(rn)
     rn.create("totals", TOTALS)
-    rn.sql("INSERT INTO orders VALUES (5, 5, 5)")
     reached = rn.status("totals")["sources"][0]["frontier"]
-    rn.sql("INSERT INTO orders VALUES (6, 6, 6)")
-    rn._engine.log(shop.path("orders")).table().create_checkpoint()
+    for i in (5, 6):
+        rn.sql(f"INSERT INTO orders VALUES ({i}, {i}, {i})")
+    DeltaTable(shop.path("orders")).create_checkpoint()
     os.remove(f"{shop.path('orders')}/_delta_log/{reached + 1:020d}.json")
     assert "cleaned from its log" in shop.refresh("totals", "REINITIALIZE").reason
 
@@ -186,7 +187,9 @@ def test_stream_tables_on_stream_tables(rn) -> None:
     ):
         rn.sql(change)
         for table in ("totals", "large", "named", "both", "top"):
-            shop.refresh(table, "DIFFERENTIAL")
+            assert rn.refresh(table).action == "DIFFERENTIAL"
+            assert rn.verify(table).ok
+    shop.check("top")
 
 
 def test_changes_feed_adds_up_to_the_content(rn) -> None:

@@ -49,8 +49,8 @@ def rule(function: str, argument: str | None, type_: str, result: str) -> Rule:
 
 FUNCTIONS: dict[str, str] = {
     "count": "additive",
-    "sum": "additive (integers, decimals up to 27 digits, floats by exact limbs)",
-    "avg": "additive (integers, decimals up to 27 digits, floats by exact limbs)",
+    "sum": "additive (integers, floats by exact limbs, decimals up to 27 digits or up to 6 after the point)",
+    "avg": "additive (integers, floats by exact limbs, decimals up to 27 digits or up to 6 after the point)",
     "min": "touched groups",
     "max": "touched groups",
 }
@@ -77,16 +77,23 @@ def _sum_or_avg(function: str, argument: str, type_: str, result: str) -> Rule:
         return Rule((total, _present(argument)), _guarded(result, quotient if function == "avg" else lambda s, n: s))
     if type_ in ("float", "double"):
         return _float(function, argument, result)
-    if (decimal := _decimal(type_)) and decimal[0] <= WIDEST_DECIMAL:
+    if (decimal := _decimal(type_)) and _exact(function, *decimal):
         precision, scale = decimal
-        state = f"decimal({precision + 10},{scale})"
+        state = f"decimal({min(38, precision + 10)},{scale})"
         total = Partial("sum", state, lambda w: _or_zero(argument, _times(col(argument), w, state)))
         return Rule((total, _present(argument)), _guarded(result, _decimal_average(scale) if function == "avg" else lambda s, n: s))
     return Rule((), None)
 
 
-WIDEST_DECIMAL = 27
-"""Spark gives a sum ten digits more than its argument; beyond 38 digits `+` and `*` would round, so such sums are not additive."""
+def _exact(function: str, precision: int, scale: int) -> bool:
+    """Whether partial sums of a decimal can be added, weighted and divided without rounding twice.
+
+    Spark gives a sum ten digits more than its argument, and `+` and `*` cut the scale of results beyond 38 digits, though
+    never below six. A quotient keeps 38 digits less those before the point, and must be far finer than AVG's result.
+    """
+    if function == "avg" and scale < 2:
+        return precision <= 15
+    return precision <= 27 or scale <= 6
 
 
 def _guarded(result: str, value: Finish) -> Finish:

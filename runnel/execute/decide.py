@@ -59,4 +59,4 @@ def _rows(source: SourceFacts) -> str:
 
 
 def _short(key: str) -> str:
-    return key.removeprefix("spark_catalog.default.")
+    return key.removeprefix("spark_catalog.").removeprefix("default.")

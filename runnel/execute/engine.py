@@ -59,7 +59,7 @@ class Engine:
             return DeltaSource(ref.key, self.log(ref.path), direct=self.settings.direct_change_files)
         upstream = self.backing(ref.key)
         layout = upstream.definition.layout
-        return StreamTableSource(ref.key, upstream.log, layout, lambda log, compacted: finished_sql(layout, log, LogFacts(tail=not compacted)))
+        return StreamTableSource(ref.key, upstream.log, layout, lambda log, tail, negatives: finished_sql(layout, log, LogFacts(tail, negatives)))
 
     def lookup(self) -> SparkLookup:
         return SparkLookup(self.spark, self.definitions())

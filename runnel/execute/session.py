@@ -33,6 +33,7 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None, conf
         .config("spark.sql.extensions", EXTENSION)
         .config("spark.sql.catalog.spark_catalog", CATALOG)
         .config("spark.sql.warehouse.dir", warehouse)
+        .config("spark.sql.sources.default", "delta")
         .config("spark.driver.memory", os.environ.get("RUNNEL_DRIVER_MEMORY", "2g"))
         .config("spark.ui.enabled", os.environ.get("RUNNEL_SPARK_UI", "false"))
         .config("spark.ui.showConsoleProgress", "false")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
 
 KERNEL = "spark.databricks.delta.v2.enableMode"
 FOLLOWED = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
@@ -32,17 +33,17 @@ class Reader:
 
     def table(self, path: str, version: int) -> DataFrame:
         """The rows of the table at `path` at one version."""
+        if not self.kernel:
+            return self.through_log(path, version)
         try:
-            return self.session.read.format("delta").option("versionAsOf", version).load(path)
+            # By SQL: a DataFrame reader would take the default connector whatever the session says.
+            return self.session.sql(f"SELECT * FROM delta.{exp.to_identifier(path, quoted=True).sql('spark')} VERSION AS OF {int(version)}")
         except PySparkException:
-            if not self.kernel:
-                raise
             return self.through_log(path, version)
 
     def through_log(self, path: str, version: int) -> DataFrame:
         """The same through Delta's default connector, which knows every table feature."""
-        with self._default_connector():
-            return self.session.read.format("delta").option("versionAsOf", version).load(path)
+        return self.session.read.format("delta").option("versionAsOf", version).load(path)
 
     def feed(self, path: str, first: int, last: int) -> DataFrame:
         """Delta's change feed, both versions included."""
@@ -65,16 +66,6 @@ class Reader:
         """Drop the views that this thread registered; queries already analysed do not need them."""
         for name in self._registered.pop(threading.get_ident(), []):
             self.session.catalog.dropTempView(name)
-
-    @contextmanager
-    def _default_connector(self) -> Iterator[None]:
-        before = self.session.conf.get(KERNEL, None)
-        self.session.conf.unset(KERNEL)
-        try:
-            yield
-        finally:
-            if before is not None:
-                self.session.conf.set(KERNEL, before)
 
     @contextmanager
     def configured(self, **settings: str) -> Iterator[None]:

@@ -8,11 +8,13 @@ Compaction commits do not alter the sum and are passed over.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from runnel.algebra import WEIGHT
 from runnel.sources.delta_log import Commit, DeltaLog
@@ -21,9 +23,9 @@ from runnel.sources.reader import Reader
 
 
 class StreamTableSource:
-    """See `Source`. `finish(log_relation, compacted)` is the SQL of the content; given by the caller, since it belongs to `tables`."""
+    """See `Source`. `finish(relation, tail, negatives)` is the SQL of the content; given by the caller, since it belongs to `tables`."""
 
-    def __init__(self, key: str, log: DeltaLog, layout: Any, finish: Callable[[str, bool], str]) -> None:
+    def __init__(self, key: str, log: DeltaLog, layout: Any, finish: Callable[[str, bool, bool], str]) -> None:
         self.key = key
         self.log = log
         self.layout = layout
@@ -54,7 +56,8 @@ class StreamTableSource:
         return SourceFacts(self.key, Kind.INSERT_ONLY if grows else Kind.MIXED, before, after, identity, rows=rows, via="log")
 
     def at(self, reader: Reader, version: int) -> DataFrame:
-        return self._over(reader, reader.table(self.log.path, version))
+        tail, negatives = self._tail_at(version)
+        return self._over(reader, reader.table(self.log.path, version), tail, negatives)
 
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         assert facts.before is not None
@@ -69,7 +72,7 @@ class StreamTableSource:
 
     def log_rows(self, reader: Reader, before: int, after: int) -> DataFrame:
         """The stored rows appended by refreshes after one version, up to another."""
-        schema = reader.table(self.log.path, after).schema
+        schema = StructType.fromJson(json.loads(self.log.table().schema().to_json()))
         paths = [self.log.full_path(a["path"]) for c in self._appended(before, after) for a in c.adds]
         if not paths:
             return reader.session.createDataFrame([], schema)
@@ -86,8 +89,8 @@ class StreamTableSource:
             condition = same[0]
             for more in same[1:]:
                 condition = condition & more
-            return self._over(reader, self._summed(left.join(right, condition, "left_semi")), compacted=True)
-        return self._over(reader, log)
+            return self._over(reader, self._summed(left.join(right, condition, "left_semi")), tail=False, negatives=False)
+        return self._over(reader, log, tail=True, negatives=True)
 
     def _summed(self, log: DataFrame) -> DataFrame:
         """A few groups of a log as compacted rows: grouping them costs one small shuffle, where the form that spares the base costs five joins."""
@@ -96,11 +99,21 @@ class StreamTableSource:
         grouped = log.groupBy(*(F.col(f"l.`{k}`") for k in self.layout.keys)).agg(*sums)
         return grouped.where(F.col(WEIGHT) > 0).withColumn("__runnel_level", F.lit("base"))
 
-    def _over(self, reader: Reader, log: DataFrame, compacted: bool = False) -> DataFrame:
-        """The finished content of a log."""
+    def _over(self, reader: Reader, log: DataFrame, tail: bool, negatives: bool) -> DataFrame:
+        """The finished content of a log, given what is known of its tail."""
         with reader.lock:
-            name = reader.register(log)
-            return reader.session.sql(self.finish(name, compacted))
+            return reader.session.sql(self.finish(reader.register(log), tail, negatives))
+
+    def _tail_at(self, version: int) -> tuple[bool, bool]:
+        """Whether the log has a tail at a version, and negatives in it, as the note in force says."""
+        for at in range(version, -1, -1):
+            try:
+                note = self.log.commit(at).runnel
+            except FileNotFoundError:
+                break
+            if note:
+                return bool(note.get("tail_files", 1)), bool(note.get("tail_negatives", True))
+        return True, True
 
     def _over_stored(self, reader: Reader, rows: DataFrame) -> DataFrame:
         """Stored rows under the names that users see, with their weights: finishing a row table only renames and casts."""

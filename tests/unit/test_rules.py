@@ -19,7 +19,7 @@ def trees():
         yield f"seed {seed}", generate(seed).fixture
 
 
-@pytest.mark.parametrize(("name", "fixture"), trees(), ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(("name", "fixture"), list(trees()), ids=lambda v: v if isinstance(v, str) else "")
 def test_canonical_stays_canonical(name: str, fixture) -> None:
     once = canonicalize(bind(fixture.query, DuckLookup(Duck(fixture))).node)
     assert str(canonicalize(once)) == str(once)
