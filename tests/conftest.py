@@ -10,7 +10,7 @@ TINY = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.default.parallelism": "2",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
 }
 """Settings for tables of ten rows: compiling a plan takes longer than interpreting it."""
 

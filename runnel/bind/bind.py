@@ -288,9 +288,9 @@ class _Binder:
         return node, scope
 
     def _relation(self, tree: exp.Expr, ctes: dict[str, _Outputs]) -> tuple[str, Node, dict[str, str]]:
-        for name in ("pivots", "laterals", "sample", "joins", "when", "version"):
+        for name in ("pivots", "laterals", "sample", "joins"):
             if tree.args.get(name):
-                raise refuse.unsupported("TIME TRAVEL" if name in ("when", "version") else name.upper(), tree)
+                raise refuse.unsupported(name.upper(), tree)
         alias = tree.alias_or_name.lower()
         if isinstance(tree, exp.Table) and isinstance(tree.this, exp.Identifier):
             if not tree.db and tree.name.lower() in ctes:

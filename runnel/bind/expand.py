@@ -14,6 +14,14 @@ def expand(tree: exp.Query, lookup: Lookup, path: tuple[str, ...] = ()) -> tuple
     tree = tree.copy()
     relations: dict[str, Relation] = {}
     for reference in list(tables_of(tree)):
+        if reference.args.get("version") or reference.args.get("when"):
+            raise DefinitionError(
+                f'the query pins "{reference.name}" to a version',
+                code="TIME_TRAVEL",
+                detail="A stream table follows the latest version of its sources.",
+                hint="Leave VERSION AS OF and TIMESTAMP AS OF out, or read the old version into a table of its own.",
+                position=position(reference),
+            )
         relation = lookup.relation(parts_of(reference))
         if relation is None:
             raise _unknown(reference, lookup)

@@ -34,6 +34,11 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None, conf
         .config("spark.sql.catalog.spark_catalog", CATALOG)
         .config("spark.sql.warehouse.dir", warehouse)
         .config("spark.sql.sources.default", "delta")
+        # Hadoop's checksumming local file system starts a process per file it creates, to set permissions, and twice as many files.
+        .config("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+        .config("spark.ui.retainedJobs", "100")
+        .config("spark.ui.retainedStages", "100")
+        .config("spark.sql.ui.retainedExecutions", "20")
         .config("spark.driver.memory", os.environ.get("RUNNEL_DRIVER_MEMORY", "2g"))
         .config("spark.ui.enabled", os.environ.get("RUNNEL_SPARK_UI", "false"))
         .config("spark.ui.showConsoleProgress", "false")

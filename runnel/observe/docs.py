@@ -25,7 +25,6 @@ RECOMPUTED: tuple[tuple[str, str], ...] = (
     ("aggregate functions outside the table above; DISTINCT or FILTER inside an aggregate", "recomputed"),
     ("LATERAL, generator and table functions, PIVOT, UNPIVOT, TABLESAMPLE, DISTINCT ON", "recomputed"),
     ("WITH RECURSIVE", "recomputed"),
-    ("time travel inside the query (VERSION AS OF)", "recomputed"),
 )
 """What `bind` refuses to differentiate. The fixtures in tests/fixtures/unsupported hold the exact words of each refusal."""
 

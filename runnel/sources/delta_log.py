@@ -49,6 +49,7 @@ class DeltaLog:
         self.local = local_path(path)
         self._table: DeltaTable | None = None
         self._born: tuple[int, int] | None = None
+        self._checkpoint: tuple[int, int] | None = None
         self._commits: dict[int, Commit] = {}
 
     def table(self) -> DeltaTable:
@@ -56,10 +57,13 @@ class DeltaLog:
         try:
             born = self._birth()
             if self._table is None or born != self._born:
-                self._table, self._born = DeltaTable(self.path), born
+                self._table, self._born, self._checkpoint = DeltaTable(self.path), born, self._checkpointed()
                 self._commits.clear()
             elif self._exists(self._table.version() + 1):
                 self._table.update_incremental()
+            elif self._checkpointed() != self._checkpoint:
+                # The commits that follow ours may be cleaned away behind a later checkpoint.
+                self._checkpoint, self._table = self._checkpointed(), DeltaTable(self.path)
         except TableNotFoundError as error:
             self._table = None
             raise SourceChanged(
@@ -120,12 +124,22 @@ class DeltaLog:
 
     def _birth(self) -> tuple[int, int] | None:
         """What tells a table from another one made later in the same place: the first file of its log."""
+        found = self._stamp(self._name(0))
+        gone = self.local is not None and found is None and not os.path.isdir(os.path.join(self.local, "_delta_log"))
+        return (0, 0) if gone else found
+
+    def _checkpointed(self) -> tuple[int, int] | None:
+        """What tells that a later checkpoint was made."""
+        return self._stamp("_delta_log/_last_checkpoint")
+
+    def _stamp(self, relative: str) -> tuple[int, int] | None:
+        """Identity and time of a file; None when it is missing or on storage that cannot be asked cheaply."""
         if self.local is None:
             return None
         try:
-            found = os.stat(os.path.join(self.local, self._name(0)))
+            found = os.stat(os.path.join(self.local, relative))
         except FileNotFoundError:
-            return None if os.path.isdir(os.path.join(self.local, "_delta_log")) else (0, 0)
+            return None
         return found.st_ino, found.st_mtime_ns
 
     def _read(self, version: int) -> str:

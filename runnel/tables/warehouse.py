@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +15,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from runnel.tables.content import quote
+
+NAME = re.compile(r"(?!_)\w+(\.db)?", re.ASCII)
+"""Folders that Spark accepts as names of tables and schemas; others are not ours to touch."""
 
 
 class Warehouse:
@@ -76,4 +80,4 @@ class Warehouse:
 def _folders(folder: str) -> list[str]:
     if not os.path.isdir(folder):
         return []
-    return [e.name for e in os.scandir(folder) if e.is_dir() and not e.name.startswith(("_", "."))]
+    return [e.name for e in os.scandir(folder) if e.is_dir() and NAME.fullmatch(e.name)]

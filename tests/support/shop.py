@@ -13,7 +13,7 @@ class Shop:
     def __init__(self, rn, orders: str = "(1, 1, 10), (2, 1, 20), (3, 2, 5), (4, NULL, 7)") -> None:
         self.rn = rn
         self.schema = f"shop_{next(_numbers)}"
-        rn.sql(f"CREATE SCHEMA {self.schema}")
+        rn.sql(f"CREATE SCHEMA {self.schema} LOCATION '{rn.folder}/{self.schema}.db'")
         rn.sql(f"USE {self.schema}")
         rn.sql("CREATE TABLE orders (id BIGINT, customer BIGINT, amount DECIMAL(10,2)) USING delta")
         rn.sql(f"INSERT INTO orders VALUES {orders}")
@@ -40,9 +40,11 @@ class Shop:
         assert view == self.rows(table)
 
     def refresh(self, table: str, action: str, **options) -> object:
+        """Refresh, and assert the executed action and the content."""
         record = self.rn.refresh(table, **options)
         assert record.action == action, record
-        self.check(table)
+        found = self.rn.verify(table)
+        assert found.ok, found
         return record
 
 
