@@ -50,7 +50,7 @@ def compact(engine: Engine, backing: BackingTable) -> int:
                 tail_files=0,
                 tail_negatives=False,
             )
-            if not engine.settings.direct_commits:
+            if not engine.commits_directly(backing):
                 return backing.commit_with_spark(engine.spark, version, rows, BASE, marked, overwrite=True)
             written = backing.write(rows, BASE, note.epoch)
             return backing.commit(version, written, replace(marked, base_rows=written.rows), overwrite=True)

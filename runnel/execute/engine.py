@@ -61,6 +61,10 @@ class Engine:
         layout = upstream.definition.layout
         return StreamTableSource(ref.key, upstream.log, layout, lambda log, tail, negatives: finished_sql(layout, log, LogFacts(tail, negatives)))
 
+    def commits_directly(self, backing: BackingTable) -> bool:
+        """Whether delta-rs commits what Spark wrote: when allowed, and when this process can see the files itself."""
+        return self.settings.direct_commits and backing.log.local is not None
+
     def lookup(self) -> SparkLookup:
         return SparkLookup(self.spark, self.definitions())
 

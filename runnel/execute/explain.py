@@ -78,7 +78,7 @@ def _reading(engine: Engine, work: Work) -> str:
     settings = engine.settings
     lines = [
         f"connector: {'kernel, in a session of its own' if settings.kernel_reads else 'default'}",
-        f"commits: {'written by Spark as Parquet, committed by delta-rs' if settings.direct_commits else 'by the writer of Delta Lake'}",
+        f"commits: {'written by Spark as Parquet, committed by delta-rs' if work.direct else 'by the writer of Delta Lake'}",
     ]
     faces = {(i.source, i.face) for i in work.plan.inputs} if work.plan else set()
     for fact in work.facts:

@@ -64,6 +64,10 @@ class Work:
         return self.note.epoch == 0
 
     @property
+    def direct(self) -> bool:
+        return self.engine.commits_directly(self.backing)
+
+    @property
     def layout(self) -> Layout:
         return self.backing.definition.layout
 
@@ -171,7 +175,7 @@ STORED = "stored__content"
 
 def write(work: Work) -> None:
     """One Spark job: compute the change and write it as files that nobody sees yet."""
-    if work.decision.action is Action.NO_DATA or not work.engine.settings.direct_commits:
+    if work.decision.action is Action.NO_DATA or not work.direct:
         return
     with work.engine.reader.configured(**_sized(work)):
         work.written = work.backing.write(change_of(work), BASE if work.first else TAIL, work.note.epoch + 1)
@@ -180,7 +184,7 @@ def write(work: Work) -> None:
 def commit(work: Work) -> None:
     """One Delta commit: the files, the frontier, the action and its reason."""
     note = _note(work)
-    if work.engine.settings.direct_commits or work.decision.action is Action.NO_DATA:
+    if work.direct or work.decision.action is Action.NO_DATA:
         work.committed = work.backing.commit(work.version, work.written, note)
         return
     rows = change_of(work)
@@ -245,7 +249,7 @@ def _sized(work: Work) -> dict[str, str]:
 
 def _note(work: Work) -> CommitNote:
     frontier: dict[str, list[Any]] = {f.key: [f.after, f.table_id] for f in work.facts}
-    direct = work.engine.settings.direct_commits or work.decision.action is Action.NO_DATA
+    direct = work.direct or work.decision.action is Action.NO_DATA
     rows = work.written.rows if direct else None
     negatives = work.written.negatives if direct else not work.first
     files = len(work.written.adds) if direct else 1
