@@ -5,8 +5,11 @@ Everything lives in the schema `demo`; what an earlier demo left there goes firs
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -112,6 +115,14 @@ def _build(rn: Runnel, say: Callable[[str], None], show: _Printer) -> None:
     show.columns()
 
 
+def _command() -> str:
+    """How this command is called from here: by its path when it is not on the PATH."""
+    called = Path(sys.argv[0])
+    if shutil.which("runnel") or called.name != "runnel":
+        return "runnel"
+    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)
+
+
 class _Printer:
     """Prints as the demo goes; silent without a console."""
 
@@ -155,13 +166,14 @@ class _Printer:
                 f"\n{len(CHANGES)} changes, {len(refreshes)} refreshes ({counts}); a refresh with work to do took {middle:.0f} ms in the median; {seconds:.0f} s in all"
             )
         )
+        runnel = _command() + flags
         self.head("Try next:")
         for command in (
-            f"runnel{flags} list",
-            f"runnel{flags} history demo.customer_spend",
-            f"runnel{flags} explain demo.order_totals",
-            f'runnel{flags} query "SELECT * FROM demo.customer_spend ORDER BY spent DESC LIMIT 5"',
-            f'runnel{flags} query "DELETE FROM demo.orders WHERE id = 1" && runnel{flags} refresh && runnel{flags} verify',
+            f"{runnel} list",
+            f"{runnel} history demo.customer_spend",
+            f"{runnel} explain demo.order_totals",
+            f'{runnel} query "SELECT * FROM demo.customer_spend ORDER BY spent DESC LIMIT 5"',
+            f'{runnel} query "DELETE FROM demo.orders WHERE id = 1" && {runnel} refresh && {runnel} verify',
         ):
             self._print(Text(f"  {command}"))
 
