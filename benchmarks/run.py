@@ -109,6 +109,7 @@ def measure(rn: runnel.Runnel, query: str, size: int, rounds: int) -> Row:
     spark.sql(f"CREATE TABLE {plain} USING delta AS {text}")
     times: dict[str, list[float]] = {k: [] for k in ("refresh", "floor", "merge", "recompute", "own full", "nothing")}
     records: list[RefreshRecord] = []
+    commits: list[int] = []
     merged = version(rn, source)
     for round_ in range(rounds + 1):
         spark.sql(f"UPDATE {source} SET amount = amount + 1 WHERE id % 100 = {round_ % 100}")
@@ -116,6 +117,7 @@ def measure(rn: runnel.Runnel, query: str, size: int, rounds: int) -> Row:
         before = version_of_stream(rn, name)
         spent = {"refresh": timed(lambda: records.append(rn.refresh(name)))}
         after = version_of_stream(rn, name)
+        commits.append(after - before)
         spent["floor"] = floor(rn, name, before, after)
         merge = MERGES[query].format(target=by_hand, source=source, first=merged + 1, last=latest)
         spent["merge"] = timed(lambda merge=merge: spark.sql(merge))
@@ -145,7 +147,7 @@ def measure(rn: runnel.Runnel, query: str, size: int, rounds: int) -> Row:
         medians["recompute"],
         medians["own full"],
         jobs=max(r.jobs or 0 for r in counted),
-        commits=1,
+        commits=max(commits),
         no_change_ms=medians["nothing"],
         stages=stages,
     )

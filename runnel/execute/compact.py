@@ -15,7 +15,7 @@ from runnel.tables.backing import BASE, BackingTable
 from runnel.tables.content import content_sql
 
 WORTHWHILE = 100_000
-"""Below this many tail rows a read does not notice the tail, so only the number of files counts."""
+"""Below this many tail rows only the number of files counts. A choice, not yet a measurement."""
 
 
 def due(backing: BackingTable, settings: Settings) -> bool:

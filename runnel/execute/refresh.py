@@ -37,7 +37,7 @@ from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
 ATTEMPTS = 3
 """A conflict means that somebody else moved the frontier; looking again usually finds nothing left to do."""
 SMALL_CHANGE = 1_000_000
-"""Up to this many changed rows, planning adaptively costs more time than it can win back."""
+"""Up to this many changed rows, adaptive execution is switched off. A choice, not yet a measurement of ours."""
 
 
 @dataclass

@@ -34,8 +34,6 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None, conf
         .config("spark.sql.catalog.spark_catalog", CATALOG)
         .config("spark.sql.warehouse.dir", warehouse)
         .config("spark.sql.sources.default", "delta")
-        # Hadoop's checksumming local file system starts a process per file it creates, to set permissions, and twice as many files.
-        .config("spark.hadoop.fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
         .config("spark.ui.retainedJobs", "100")
         .config("spark.ui.retainedStages", "100")
         .config("spark.sql.ui.retainedExecutions", "20")

@@ -15,12 +15,6 @@ KERNEL = "spark.databricks.delta.v2.enableMode"
 FOLLOWED = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
 """Settings of the user's session that change what a query means."""
 
-LEAN_WRITES = {
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    "mapreduce.fileoutputcommitter.algorithm.version": "2",
-}
-"""No marker files and no second rename: what a job wrote is nobody's until a commit names it."""
-
 
 class Reader:
     """Reads Delta tables at given versions. `kernel` turns the faster connector on; what it cannot read, the plain one reads."""
@@ -34,8 +28,6 @@ class Reader:
         self._registered: dict[int, list[str]] = {}
         for key in FOLLOWED:
             self.session.conf.set(key, spark.conf.get(key) or "")
-        for key, value in LEAN_WRITES.items():
-            self.session.conf.set(key, value)
         if kernel:
             self.session.conf.set(KERNEL, "STRICT")
 
