@@ -5,7 +5,7 @@ BIN    := .venv/bin
 PURE   := $(wildcard runnel/environment.py runnel/errors.py runnel/settings.py runnel/versions.py runnel/algebra runnel/bind runnel/canonicalize runnel/differentiate runnel/observe)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-slow check format bench docs wheel clean
+.PHONY: help setup demo test test-fast test-slow check format bench tpch nexmark docs wheel clean
 
 help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,12 @@ format: setup ## format the code and sort the imports
 
 bench: setup ## measure refresh against recompute
 	@$(BIN)/python -m benchmarks.run
+
+tpch: setup ## follow the 22 queries of TPC-H and check each
+	@$(BIN)/python -m benchmarks.tpch --scale 0.1 --rounds 5
+
+nexmark: setup ## follow the queries of Nexmark and check each
+	@$(BIN)/python -m pytest tests/test_nexmark.py
 
 docs: setup ## regenerate the pages that come from code
 	@$(BIN)/python -m runnel.observe.docs

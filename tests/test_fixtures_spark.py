@@ -27,7 +27,7 @@ OFTEN = """
 
 def cases() -> list:
     maintained = [p for p in fixtures() if p.parent.name not in ("unsupported", "same_plan")]
-    often = {p: p.parent.name in ("algebra", "sources") or name_of(p) in OFTEN for p in maintained}
+    often = {p: p.parent.name in ("algebra", "sources", "spark_only") or name_of(p) in OFTEN for p in maintained}
     return [pytest.param(p, id=name_of(p), marks=() if often[p] else pytest.mark.slow) for p in maintained]
 
 

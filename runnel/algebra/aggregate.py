@@ -12,24 +12,20 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from runnel.algebra.functions import FUNCTIONS, Rule, rule
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
+from runnel.algebra.functions import Rule, rule
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, table
 from runnel.algebra.steps import Steps
 
 
 @dataclass(frozen=True)
 class Call:
-    """One aggregate call: output name and type, function, and the child's column it reads (None for COUNT(*))."""
+    """One aggregate call over columns of the child, with its FILTER, DISTINCT and order, and the column it makes."""
 
     output: Column
-    function: str
-    argument: str | None
-
-    def __post_init__(self) -> None:
-        assert self.function in FUNCTIONS, f"{self.function} is not one of {sorted(FUNCTIONS)}"
+    expression: exp.Expr
 
     def __str__(self) -> str:
-        return f"{self.function}({self.argument or '*'}) as {self.output.name}"
+        return named(self.expression, self.output.name).sql("spark")
 
 
 @dataclass(frozen=True)
@@ -47,8 +43,7 @@ class Aggregate(Node):
     grows_with_inserts = False
 
     def __post_init__(self) -> None:
-        used = {c.argument for c in self.calls if c.argument is not None}
-        self.require(frozenset(self.keys) | used, self.child.names, "keys and arguments")
+        self.require(frozenset(self.keys).union(*(references(c.expression) for c in self.calls)), self.child.names, "keys and arguments")
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -62,7 +57,7 @@ class Aggregate(Node):
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
         types = {c.name: c.type for c in self.child.columns}
-        return tuple(rule(c.function, c.argument, types.get(c.argument or "", ""), c.output.type) for c in self.calls)
+        return tuple(rule(c.expression, types, c.output.type) for c in self.calls)
 
     @cached_property
     def additive(self) -> bool:
@@ -72,8 +67,7 @@ class Aggregate(Node):
     @cached_property
     def state(self) -> tuple[Column, ...]:
         """The partial columns a backing table keeps for an additive aggregate. Equal sums are kept once."""
-        seen = {name: Column(name, p.type) for c, r in zip(self.calls, self.rules, strict=True) for p in r.partials for name in [_name(c, p.suffix)]}
-        return tuple(seen.values())
+        return tuple({p.name: Column(p.name, p.type) for r in self.rules for p in r.partials}.values())
 
     def select(self, *inputs: str) -> exp.Select:
         outputs = [named(self._value(i), c.output.name) for i, c in enumerate(self.calls)]
@@ -87,16 +81,12 @@ class Aggregate(Node):
         call, kept = self.calls[index], self.rules[index]
         if kept.finish is not None and len(kept.partials) > 2:
             return kept.finish(*(exp.Sum(this=p.summand(exp.Literal.number(1))) for p in kept.partials))
-        argument: exp.Expr = exp.Star() if call.argument is None else col(call.argument)
-        return exp.func(call.function, argument, dialect="spark")
+        return call.expression.copy()
 
     def sums(self, relation: str, weight: exp.Expr) -> exp.Select:
         """Partial sums and the weight per group, from rows that weigh `weight`."""
-        outputs = {}
-        for call, kept in zip(self.calls, self.rules, strict=True):
-            for partial in kept.partials:
-                name = _name(call, partial.suffix)
-                outputs[name] = named(exp.cast(exp.Sum(this=partial.summand(weight.copy())), partial.type), name)
+        partials = {p.name: p for r in self.rules for p in r.partials}
+        outputs = {n: named(exp.cast(exp.Sum(this=p.summand(weight.copy())), p.type), n) for n, p in partials.items()}
         total = named(exp.cast(exp.Sum(this=weight.copy()), "bigint"), WEIGHT)
         query = exp.select(*(col(k) for k in self.keys), *outputs.values(), total).from_(table(relation))
         return query.group_by(*(col(k) for k in self.keys)) if self.keys else query
@@ -107,24 +97,26 @@ class Aggregate(Node):
         values = []
         for call, kept in zip(self.calls, self.rules, strict=True):
             assert kept.finish is not None
-            value = kept.finish(*(col(_name(call, p.suffix)) for p in kept.partials))
+            value = kept.finish(*(col(p.name) for p in kept.partials))
             values.append(named(value, call.output.name))
         return tuple(values)
 
     def law(self, steps: Steps) -> str:
-        change = steps.change(self.child)
-        assert change is not None
-        after, before = steps.face(self.child, Face.AFTER), steps.face(self.child, Face.BEFORE)
+        now, touched = steps.face(self.child, Face.AFTER), None
         if self.keys:
-            touched = steps.touched(self.child, change, self.keys)
-            after, before = steps.restrict(after, self.keys, touched), steps.restrict(before, self.keys, touched)
-        return steps.difference(self, steps.define("aggregate_now", self.select(after)), steps.define("aggregate_was", self.select(before)))
+            touched = steps.touched(self.child, self.keys)
+            now = steps.restrict(now, self.keys, touched)
+        return steps.difference(self, steps.define("aggregate_now", self.select(now)), self._was(steps, touched))
+
+    def _was(self, steps: Steps, touched: str | None) -> str:
+        """The touched groups before: as they are stored, or else from the child's rows before."""
+        if steps.stores(self):
+            stored = steps.face(self, Face.BEFORE)
+            return steps.restrict(stored, self.keys, touched) if touched is not None else stored
+        rows = steps.face(self.child, Face.BEFORE)
+        return steps.define("aggregate_was", self.select(steps.restrict(rows, self.keys, touched) if touched is not None else rows))
 
     def arguments(self) -> str:
-        kind = "additive" if self.additive else "touched groups"
-        return f"by [{', '.join(self.keys)}] {', '.join(map(str, self.calls))} ({kind})"
-
-
-def _name(call: Call, suffix: str) -> str:
-    """Partials of the same argument share a column: SUM(x), AVG(x) and COUNT(x) all keep one `x__present`."""
-    return f"{call.argument}__{suffix}" if call.argument is not None else f"all__{suffix}"
+        kinds = [r.kind for r in self.rules]
+        calls = ", ".join(f"{c} ({k})" for c, k in zip(self.calls, kinds, strict=True))
+        return f"by [{', '.join(self.keys)}] {calls}".rstrip()

@@ -34,9 +34,7 @@ class Distinct(Node):
         return exp.select(*(col(n) for n in self.names)).from_(table(inputs[0])).distinct()
 
     def law(self, steps: Steps) -> str:
-        change = steps.change(self.child)
-        assert change is not None
-        touched = steps.touched(self.child, change, self.names)
+        touched = steps.touched(self.child, self.names)
         after = steps.restrict(steps.face(self.child, Face.AFTER), self.names, touched)
         before = steps.restrict(steps.face(self.child, Face.BEFORE), self.names, touched)
         return steps.difference(self, steps.define("distinct_now", self.select(after)), steps.define("distinct_was", self.select(before)))

@@ -42,7 +42,7 @@ class Join(Node):
         return self._join(inputs[0], inputs[1], self.names)
 
     def law(self, steps: Steps) -> str:
-        left, right = steps.change(self.left), steps.change(self.right)
+        left, right = steps.net(self.left), steps.net(self.right)
         names = (*self.names, WEIGHT)
         terms = []
         if left is not None:

@@ -22,6 +22,8 @@ class Steps:
 
     facts: Facts = field(default_factory=Facts)
     laws: bool = True
+    kept: Node | None = None
+    """The node whose rows are what the backing table stores, so that its before face need not be computed."""
     inputs: dict[tuple[str, Face], str] = field(default_factory=dict)
     definitions: dict[str, exp.Query] = field(default_factory=dict)
     _memo: dict[tuple[Node, str], str | None] = field(default_factory=dict)
@@ -37,6 +39,8 @@ class Steps:
         """The step with the rows of a node before or after. A relation that did not change has one face."""
         if face is Face.BEFORE and not node.sources & self.facts.changed:
             face = Face.AFTER
+        if face is Face.BEFORE and self.stores(node):
+            return self.input(STORED, Face.BEFORE)
         key = (node, str(face))
         if key not in self._memo:
             self._memo[key] = node.relation(self, face) if hasattr(node, "relation") else self._face(node, face)
@@ -57,6 +61,20 @@ class Steps:
             self._memo[key] = node.law(self) if keeps_law else Node.law(node, self)
         return self._memo[key]
 
+    def net(self, node: Node) -> str | None:
+        """The change of a node without rows that cancel: an UPDATE of columns that nobody reads leaves nothing."""
+        change = self.change(node)
+        if change is None or self.grows(node):
+            return change
+        key = (node, "net")
+        if key not in self._memo:
+            self._memo[key] = self.consolidate(f"{node.slug}_net", change, node.columns)
+        return self._memo[key]
+
+    def stores(self, node: Node) -> bool:
+        """Whether the rows of this node before the refresh can be read from the backing table."""
+        return self.laws and node is self.kept
+
     def define(self, label: str, query: exp.Query) -> str:
         """Add a step; its name is the label, numbered when taken."""
         name = self._free(label, self.definitions.keys())
@@ -76,12 +94,16 @@ class Steps:
         """Sum the weights of equal rows and drop those that cancel."""
         return self.define(label, consolidation(change, columns))
 
-    def touched(self, node: Node, change: str, keys: Sequence[str]) -> str:
-        """The distinct keys in a change of `node`; rows whose weights cancel touch nothing."""
-        if not self.grows(node):
-            change = self.consolidate(f"{node.slug}_net", change, node.columns)
+    def touched(self, node: Node, keys: Sequence[str]) -> str:
+        """The distinct keys in the change of `node`; rows whose weights cancel touch nothing."""
+        change = self.net(node)
+        assert change is not None
         query = exp.select(*(col(k) for k in keys)).from_(table(change)).distinct()
         return self.define(f"{node.slug}_touched", query)
+
+    def weighted(self, query: exp.Select, weight: exp.Expr | None = None) -> exp.Select:
+        """A query with a weight beside its columns: the one its input has, unless another is given."""
+        return query.select(col(WEIGHT) if weight is None else named(exp.cast(weight, "bigint"), WEIGHT))
 
     def restrict(self, relation: str, keys: Sequence[str], touched: str) -> str:
         """The rows of a relation whose keys are touched; NULL equals NULL."""
@@ -121,6 +143,8 @@ def consolidation(relation: str, columns: Sequence[Column]) -> exp.Select:
 
 
 UNGROUPABLE = frozenset({"variant"})
+STORED = "stored"
+"""The source name under which the executor provides the content of the backing table before the refresh."""
 
 
 def slug(name: str) -> str:

@@ -97,3 +97,8 @@ def _without_tokens(description: str) -> str:
     """
     description = re.sub(r"<Token token_type: TokenType.SENTINEL.*?>", "the end", description)
     return re.sub(r"<Token .*?text: (.*?), line: .*?>", r"\1", description)
+
+
+def too_deep() -> DefinitionError:
+    """What the recursion of a parser or a pass cannot follow."""
+    return DefinitionError("the query nests too deeply", code="TOO_LARGE", hint="Split it into several stream tables.")

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runnel.algebra import Aggregate, Distinct, Filter, Join, Node, Project, Scan, UnionAll
+from runnel.algebra import (
+    Aggregate,
+    Constant,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Mark,
+    Node,
+    OuterJoin,
+    Project,
+    Scan,
+    SemiJoin,
+    UnionAll,
+    Window,
+)
 from runnel.algebra.node import col, references
 
 
@@ -28,17 +43,28 @@ def _keep(node: Node, used: frozenset[str]) -> Node:
             pairs = [(c, e) for c, e in zip(node.outputs, node.expressions, strict=True) if c.name in used]
             below = frozenset().union(*(references(e) for _, e in pairs))
             return Project(_keep(node.child, below), tuple(c for c, _ in pairs), tuple(e for _, e in pairs))
-        case Join():
+        case Join() | OuterJoin() | SemiJoin() | Mark():
             needed = used | (references(node.condition) if node.condition is not None else frozenset())
-            return Join(_keep(node.left, needed & set(node.left.names)), _keep(node.right, needed & set(node.right.names)), node.condition)
+            return replace(node, left=_keep(node.left, needed & set(node.left.names)), right=_keep(node.right, needed & set(node.right.names)))
         case UnionAll():
             return UnionAll(tuple(_exactly(_keep(b, used), [n for n in node.names if n in used]) for b in node.branches))
         case Aggregate():
             calls = tuple(c for c in node.calls if c.output.name in used)
-            below = frozenset(node.keys) | {c.argument for c in calls if c.argument is not None}
+            below = frozenset(node.keys).union(*(references(c.expression) for c in calls))
             return replace(node, child=_keep(node.child, below), calls=calls)
-        case Distinct():
-            return Distinct(_keep(node.child, frozenset(node.child.names)))
+        case Generate():
+            return replace(node, child=_keep(node.child, (used | references(node.generator)) & set(node.child.names)))
+        case Window():
+            kept = [(c, o) for c, o in zip(node.calls, node.outputs, strict=True) if o.name in used]
+            if not kept:
+                return _keep(node.child, used)
+            below = (used & set(node.child.names)).union(node.keys, *(references(c) for c, _ in kept))
+            return Window(_keep(node.child, below), node.keys, tuple(o for _, o in kept), tuple(c for c, _ in kept))
+        case Limit():
+            return replace(node, child=_keep(node.child, used.union(node.keys, *(references(o) for o in node.order))))
+        case Constant():
+            kept = [(c, o) for c, o in zip(node.outputs, node.origin, strict=True) if c.name in used]
+            return Constant(node.query, tuple(c for c, _ in kept), tuple(o for _, o in kept))
         case _:
             return node.map_children(lambda child: _keep(child, frozenset(child.names)))
 

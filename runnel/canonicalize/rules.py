@@ -6,11 +6,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from runnel.algebra import Node
+from runnel.canonicalize.decorrelate import decorrelate
 from runnel.canonicalize.filter_below_project import filter_below_project
 from runnel.canonicalize.filter_into_join import filter_into_join
 from runnel.canonicalize.merge_filters import merge_filters
 from runnel.canonicalize.merge_projects import merge_projects
 from runnel.canonicalize.prune_columns import prune_columns
+from runnel.canonicalize.pull_up_correlation import pull_up_correlation
 
 Rule = Callable[[Node], Node]
 
@@ -20,6 +22,10 @@ RULES: tuple[Rule, ...] = (
     merge_projects,  # again: filters that stood between projections are below them now
     merge_filters,  # before joins take filters in: one conjunction instead of a stack
     filter_into_join,  # comma joins become what their WHERE says
+    pull_up_correlation,  # after the conditions reached the joins with domains, where it looks for them
+    decorrelate,  # after that: what is left are subqueries that group, which look their rows up by equality
+    merge_filters,  # again: both leave filters behind
+    filter_into_join,  # again, for the same reason
     filter_below_project,  # again: a join hands filters to sides that are projections
     prune_columns,  # last: it asks what is still used
 )

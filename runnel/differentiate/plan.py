@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra import WEIGHT, Aggregate, Column, Distinct, Face, Facts, Filter, Node, Project, Steps
+from runnel.algebra import WEIGHT, Aggregate, Column, Distinct, Face, Facts, Filter, Limit, Node, Project, Recursive, Steps, Window
 from runnel.algebra.node import col, named, select, table
 from runnel.differentiate.layout import CONTENT, Layout
 
@@ -42,6 +42,8 @@ class Root:
 
     maintained: Node
     layout: Layout
+    replaces: bool = False
+    """The maintained node replaces rows of its own, and reads them from what is stored."""
 
     @property
     def sources(self) -> frozenset[str]:
@@ -52,7 +54,7 @@ def root_of(tree: Node, output: tuple[Column, ...]) -> Root:
     """Split a tree; `output` are the names and types that users see."""
     finishing: list[Node] = []
     node = tree
-    while isinstance(node, Project | Filter):
+    while isinstance(node, Project | Filter | Limit) and not getattr(node, "keys", ()):
         finishing.append(node)
         node = node.child
     match node:
@@ -63,8 +65,28 @@ def root_of(tree: Node, output: tuple[Column, ...]) -> Root:
         case Distinct():
             finished = exp.select(*(col(n) for n in node.names)).from_(table(CONTENT))
             return Root(node, _layout("groups", node, node.columns, node.names, (), finished, finishing, tree, output))
+        case Aggregate() if not any(n.title == "Limit" for n in finishing) or node.keys:
+            return _kept_rows(node, finishing, tree, output)
+        case Recursive():
+            return _kept_rows(node, finishing, tree, output)
+        case Window() if all(isinstance(n, Project) for n in finishing):
+            return _kept_rows(node, finishing, tree, output)
         case _:
-            return Root(tree, rows_layout(tree.columns, output))
+            last = max((i for i, n in enumerate(finishing) if isinstance(n, Limit)), default=-1)
+            if last < 0:
+                return Root(tree, rows_layout(tree.columns, output))
+            below = finishing[last].children[0]
+            return _kept_rows(below, finishing[: last + 1], tree, output, replaces=False)
+
+
+def _kept_rows(node: Node, finishing: list[Node], tree: Node, output: tuple[Column, ...], replaces: bool = True) -> Root:
+    """Rows of an inner node, kept as they are; what stands above is finished at read.
+
+    With `replaces`, its law asks for its own rows before the refresh, which are the stored ones.
+    """
+    finished = select(col(n) for n in node.names).from_(table(CONTENT))
+    layout = _layout("rows", node, node.columns, (), (), finished, finishing, tree, output)
+    return Root(node, layout, replaces)
 
 
 def rows_layout(stored: tuple[Column, ...], output: tuple[Column, ...]) -> Layout:
@@ -101,8 +123,8 @@ def _renamed(query: exp.Select, inner: tuple[Column, ...], output: tuple[Column,
 
 def differentiate(root: Root, facts: Facts, laws: bool = True) -> ChangePlan:
     """The plan that turns the sources' changes into the rows to append."""
-    steps = Steps(facts, laws)
     node, layout = root.maintained, root.layout
+    steps = Steps(facts, laws, kept=node if root.replaces else None)
     if layout.kind == "rows":
         change = steps.change(node)
         assert change is not None, "a plan is made only when a source changed"

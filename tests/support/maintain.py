@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 
-from runnel.algebra import WEIGHT, Column, Facts
-from runnel.bind import bind, parse_query
+from runnel.algebra import STORED, WEIGHT, Column, Facts
+from runnel.bind import Bound, bind, parse_query
 from runnel.canonicalize import RULES, canonicalize
 from runnel.differentiate import ChangePlan, Root, differentiate, recompute, root_of
 from tests.support.duck import Duck, DuckLookup, to_duck, to_duck_type
@@ -33,10 +33,11 @@ class Step:
 
 def maintain(fixture: Fixture, modes: tuple[str, ...] = MODES) -> Iterator[Step]:
     """The first load, then each commit; raises AssertionError as soon as a mode disagrees with the oracle."""
-    duck = Duck(fixture)
+    duck = Duck.over(fixture)
     states = fixture.states()
     duck.load(states[0], states[0], [])
-    copies = [Copy(duck, fixture.query, mode) for mode in modes]
+    bound = bind(fixture.query, DuckLookup(duck))
+    copies = [Copy(duck, fixture.query, bound, mode) for mode in modes]
     for index, commit in enumerate([None, *fixture.commits]):
         if commit is not None:
             duck.load(states[index - 1], states[index], commit.changes)
@@ -60,9 +61,8 @@ def facts_of(commit: Commit | None, sources: frozenset[str]) -> Facts:
 class Copy:
     """A backing table in one mode."""
 
-    def __init__(self, duck: Duck, query: str, mode: str) -> None:
+    def __init__(self, duck: Duck, query: str, bound: Bound, mode: str) -> None:
         self.duck, self.query, self.mode = duck, query, mode
-        bound = bind(query, DuckLookup(duck))
         rules_off = [r.__name__ for r in RULES] if mode == "laws_without_rules" else []
         self.tree = canonicalize(bound.node, disabled=rules_off)
         names = parse_query(bound.sql).named_selects
@@ -71,7 +71,7 @@ class Copy:
         self.plan: ChangePlan | None = None
         self.plans: dict[Facts, ChangePlan] = {}
         columns = ", ".join(f'"{c.name}" {to_duck_type(c.type)}' for c in self.root.layout.stored)
-        duck.run(f"CREATE TABLE log.{mode} ({columns}{', ' if columns else ''}{WEIGHT} BIGINT)")
+        duck.run(f"CREATE OR REPLACE TABLE log.{mode} ({columns}{', ' if columns else ''}{WEIGHT} BIGINT)")
 
     def oracle(self) -> list[tuple]:
         return self._typed(to_duck(self.query))
@@ -102,7 +102,7 @@ class Copy:
     def _append(self, plan: ChangePlan) -> None:
         self.plan = plan
         for relation in plan.inputs:
-            self._view(relation.name, f"FROM {relation.face}.{relation.source}")
+            self._view(relation.name, self._content() if relation.source == STORED else f"FROM {relation.face}.{relation.source}")
         names = ", ".join(f'"{c.name}"' for c in self.root.layout.stored)
         try:
             self.duck.run(f"INSERT INTO log.{self.mode} ({names}{', ' if names else ''}{WEIGHT}) {to_duck(plan.sql)}")
@@ -185,6 +185,12 @@ def cell_text(value: object) -> str:
             return f"{value:f}"
         case datetime() | date():
             return str(value)
+        case list():
+            return f"[{', '.join(map(cell_text, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{cell_text(k)}: {cell_text(v)}' for k, v in value.items())}}}"
+        case tuple() if hasattr(value, "asDict"):  # a struct, as Spark returns it
+            return cell_text(value.asDict())
         case _:
             return str(value)
 

@@ -1,0 +1,54 @@
+"""The aggregate functions that `Aggregate` maintains: what each one keeps per group, and how its result is finished.
+
+*additive*: the result is finished from partial sums, and the partial sums of a change can be added to stored ones.
+*mergeable on inserts*: the result over old and new rows together follows from both results, but a row cannot leave again.
+*touched groups*: the result is computed again for the groups that a change touches.
+
+Comes in: a call over plain columns, with its FILTER. Goes out: a `Rule`. One file per idea: what is summed for counts and
+sums, floats, moments, booleans, bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from runnel.algebra.functions import bits, booleans, moments, sums
+from runnel.algebra.functions.classes import CLASSES, MERGEABLE
+from runnel.algebra.functions.partial import ADDITIVE, MERGEABLE_ON_INSERTS, TOUCHED_GROUPS, Partial, Rule, only, recomputed
+from runnel.algebra.functions.reading import Reading, function_name, is_aggregate, read
+
+__all__ = [
+    "ADDITIVE",
+    "CLASSES",
+    "FUNCTIONS",
+    "MERGEABLE_ON_INSERTS",
+    "TOUCHED_GROUPS",
+    "Partial",
+    "Rule",
+    "function_name",
+    "is_aggregate",
+    "rule",
+]
+
+FUNCTIONS = CLASSES
+
+_BUILDERS: tuple[Callable[[Reading, Mapping[str, str], str], Rule | None], ...] = (sums.rule, moments.rule, booleans.rule, bits.rule)
+
+
+def rule(call: exp.Expr, types: Mapping[str, str], result: str) -> Rule:
+    """The way to keep a call, by its function and the types of the columns it reads; `result` is the call's own type.
+
+    >>> import sqlglot
+    >>> kept = rule(sqlglot.parse_one("SUM(`x`) FILTER (WHERE `f`)", dialect="spark"), {"x": "int", "f": "boolean"}, "bigint")
+    >>> kept.kind, [p.name for p in kept.partials]
+    ('additive', ['x__sum__where__f', 'x__present__where__f'])
+    """
+    reading = read(call)
+    if reading.distinct or not reading.plain:
+        return recomputed()
+    for build in _BUILDERS:
+        if (found := build(reading, types, result)) is not None:
+            return only(found, reading.filter, "where", reading.filter.name) if isinstance(reading.filter, exp.Column) else found
+    return recomputed(MERGEABLE_ON_INSERTS if reading.name in MERGEABLE else TOUCHED_GROUPS)

@@ -1,0 +1,120 @@
+"""change(L semi R) = change(L) semi R.after + the rows of L.before whose partner came - those whose last partner went
+
+An anti join has the same change with the roles of coming and going swapped. A condition that is NULL joins nothing: NOT
+IN, where NULL must count as a match, says so in its condition. Duplicates of L keep their weights; of R only the
+existence matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runnel.algebra.condition import Equality, equalities, together
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
+from runnel.algebra.steps import Steps
+from runnel.algebra.union_all import _all
+
+
+@dataclass(frozen=True)
+class SemiJoin(Node):
+    """The rows of `left` that have a partner in `right`, or with `anti` those that have none."""
+
+    left: Node
+    right: Node
+    condition: exp.Expr | None
+    anti: bool = False
+
+    title = "SemiJoin"
+    law_text = "change(L) with its state, plus the rows of L.before whose existence in R flipped"
+    supports = "LEFT SEMI and LEFT ANTI joins; EXISTS, NOT EXISTS, IN, NOT IN, ANY and ALL in WHERE and HAVING, correlated or not"
+    cost = "the changed rows, the touched keys of R, and the rows of L with a flipped key"
+
+    def __post_init__(self) -> None:
+        common = set(self.left.names) & set(self.right.names)
+        assert not common, f"both sides have columns {sorted(common)}"
+        if self.condition is not None:
+            self.require(references(self.condition), (*self.left.names, *self.right.names), "condition")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.left.columns
+
+    @property
+    def grows_with_inserts(self) -> bool:  # type: ignore[override]
+        return not self.anti and self.left.grows_with_inserts and self.right.grows_with_inserts
+
+    def select(self, *inputs: str) -> exp.Select:
+        return self._join(inputs[0], inputs[1])
+
+    def law(self, steps: Steps) -> str:
+        left, right = steps.net(self.left), steps.net(self.right)
+        terms = []
+        if left is not None:
+            after = narrowed(steps, self.right, Face.AFTER, self._equalities[0], left)
+            terms.append(steps.weighted(self._join(left, after)))
+        if right is not None:
+            terms += self._flipped(steps, right)
+        return steps.define("semijoin_change", _all(terms))
+
+    @property
+    def _equalities(self) -> tuple[list[Equality], list[exp.Expr]]:
+        return equalities(self.condition, self.left.names, self.right.names)
+
+    def _flipped(self, steps: Steps, right: str) -> list[exp.Select]:
+        pairs, rest = self._equalities
+        if pairs and not rest:
+            return [self._flipped_keys(steps, pairs, right)]
+        before = steps.face(self.left, Face.BEFORE)
+        moved = steps.define("semijoin_moved", _semi(self.left, before, right, self.condition, anti=False))
+        faces = {1: narrowed(steps, self.right, Face.AFTER, pairs, moved), -1: narrowed(steps, self.right, Face.BEFORE, pairs, moved)}
+        return [steps.weighted(self._join(moved, face), exp.Literal.number(weight)) for weight, face in faces.items()]
+
+    def _flipped_keys(self, steps: Steps, pairs: list[Equality], right: str) -> exp.Select:
+        """With equalities alone a key's partners can be counted: now, and by the change, how many there were."""
+        keys = [f"key{i}" for i in range(len(pairs))]
+        values = [named(p.right.copy(), k) for p, k in zip(pairs, keys, strict=True)]
+        by = [exp.Literal.number(i + 1) for i in range(len(keys))]
+        moved = steps.define("keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by))
+        on = exp.and_(*(p.on(p.right.copy(), col(k, "m")) for p, k in zip(pairs, keys, strict=True)))
+        near = exp.select("r.*").from_(table(steps.face(self.right, Face.AFTER), "r")).join(table(moved, "m"), on=on, join_type="left semi")
+        partners = exp.select(*values, named(exp.Count(this=exp.Star()), "partners")).from_(table(steps.define("keys_near", near))).group_by(*by)
+        same = exp.and_(*(exp.NullSafeEQ(this=col(k, "m"), expression=col(k, "n")) for k in keys))
+        now = exp.func("coalesce", col("partners", "n"), exp.Literal.number(0))
+        was = exp.Sub(this=now.copy(), expression=col("moved", "m"))
+        weight = exp.Sub(this=_some(was) if self.anti else _some(now), expression=_some(now) if self.anti else _some(was))
+        counted = (
+            exp.select(*(col(k, "m") for k in keys), named(exp.cast(weight, "bigint"), WEIGHT))
+            .from_(table(moved, "m"))
+            .join(table(steps.define("keys_now", partners), "n"), on=same, join_type="left")
+        )
+        flipped = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
+        on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
+        rows = exp.select(*(col(n) for n in self.names), col(WEIGHT)).from_(table(steps.face(self.left, Face.BEFORE), "l"))
+        return rows.join(table(steps.define("keys_flipped", flipped), "f"), on=on, join_type="inner")
+
+    def _join(self, left: str, right: str) -> exp.Select:
+        return _semi(self.left, left, right, self.condition, self.anti)
+
+    def arguments(self) -> str:
+        return f"{'anti ' if self.anti else ''}on {self.condition.sql('spark') if self.condition is not None else 'anything'}"
+
+
+def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others: str) -> str:
+    """The rows of a face that can match `others` by the equalities: small sides stay small, whatever joins them next."""
+    relation = steps.face(node, face)
+    if not pairs:
+        return relation
+    on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in pairs))
+    query = select(col(n) for n in node.names).from_(table(relation, "r")).join(table(others, "l"), on=on, join_type="left semi")
+    return steps.define(f"{node.slug}_near", query)
+
+
+def _semi(node: Node, left: str, right: str, condition: exp.Expr | None, anti: bool) -> exp.Select:
+    on = condition.copy() if condition is not None else exp.true()
+    return select(col(n) for n in node.names).from_(table(left, "l")).join(table(right, "r"), on=on, join_type="left anti" if anti else "left semi")
+
+
+def _some(count: exp.Expr) -> exp.Expr:
+    return exp.Case().when(exp.GT(this=exp.paren(count.copy()), expression=exp.Literal.number(0)), exp.Literal.number(1)).else_(exp.Literal.number(0))

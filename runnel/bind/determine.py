@@ -1,0 +1,2 @@
+def determine_calls(tree):
+    return tree

@@ -1,0 +1,4 @@
+-- The bids on a few auctions.
+SELECT auction, price
+FROM bid
+WHERE auction % 123 = 0

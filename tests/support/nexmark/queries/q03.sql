@@ -1,0 +1,6 @@
+-- Who sells in one category in three states, and in which auctions.
+SELECT p.name, p.city, p.state, a.id
+FROM auction a
+JOIN person p ON a.seller = p.id
+WHERE a.category = 10
+  AND p.state IN ('OR', 'ID', 'CA')

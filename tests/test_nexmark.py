@@ -1,0 +1,35 @@
+"""Nexmark as stream tables: after every round of changes each query is maintained differentially and equals itself from scratch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.nexmark.run import LEFT_OUT, QUERIES, run
+from tests.support.tpch.follow import Outcome, asked
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def two_rounds(rn, request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    return {o.query: o for o in run(rn, 500, 2, asked(request, "test_query"), quick=True)}
+
+
+@pytest.fixture(scope="module")
+def five_rounds(rn, request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    return {o.query: o for o in run(rn, 2000, 5, asked(request, "test_query_for_long"))}
+
+
+def test_every_query_is_there_or_left_out() -> None:
+    assert QUERIES.keys() | LEFT_OUT.keys() == {f"q{n:02}" for n in range(23)}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_query(query: str, two_rounds: dict[str, Outcome]) -> None:
+    assert not two_rounds[query].failure, two_rounds[query].failure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", QUERIES)
+def test_query_for_long(query: str, five_rounds: dict[str, Outcome]) -> None:
+    assert not five_rounds[query].failure, five_rounds[query].failure

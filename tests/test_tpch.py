@@ -1,0 +1,31 @@
+"""TPC-H as stream tables: after every round of changes each query is maintained differentially and equals itself from scratch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.tpch.follow import Outcome, asked
+from tests.support.tpch.run import QUERIES, run
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def two_rounds(rn, request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    return {o.query: o for o in run(rn, 0.002, 2, asked(request, "test_query"), quick=True)}
+
+
+@pytest.fixture(scope="module")
+def five_rounds(rn, request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    return {o.query: o for o in run(rn, 0.01, 5, asked(request, "test_query_for_long"))}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_query(query: str, two_rounds: dict[str, Outcome]) -> None:
+    assert not two_rounds[query].failure, two_rounds[query].failure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", QUERIES)
+def test_query_for_long(query: str, five_rounds: dict[str, Outcome]) -> None:
+    assert not five_rounds[query].failure, five_rounds[query].failure
