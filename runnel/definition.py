@@ -44,6 +44,10 @@ class Definition:
     comment: str = ""
     properties: dict[str, str] = field(default_factory=dict)
     created_at: str = ""
+    clocks: tuple[str, ...] = ()
+    """The readings of the clock in the query: each is a source of its own, whose value a refresh fixes."""
+    notes: tuple[str, ...] = ()
+    """What the user should know about the query, in words."""
 
     def __post_init__(self) -> None:
         for key, value in self.properties.items():
@@ -92,10 +96,13 @@ class Definition:
                 "mode": Mode(data["mode"]),
                 "layout": Layout.from_dict(data["layout"]),
                 "sources": tuple(SourceRef(**s) for s in data["sources"]),
+                "clocks": tuple(data.get("clocks", ())),
+                "notes": tuple(data.get("notes", ())),
             }
         )
 
     def __str__(self) -> str:
         kind = "incremental" if self.incremental else f"recomputed: {self.refused}"
         sources = ", ".join(self.source_keys)
-        return f"{self.name} [{self.mode}, {kind}]\nsources: {sources}\nquery: {self.text.strip()}"
+        notes = "".join(f"\nnote: {n}" for n in self.notes)
+        return f"{self.name} [{self.mode}, {kind}]\nsources: {', '.join((sources, *self.clocks))}\nquery: {self.text.strip()}{notes}"

@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
-from tests.support.fixture import Fixture, render
-from tests.support.generate import from_json, generate, shrink, to_json
-from tests.support.maintain import maintain
+from tests.support.generate import from_json
+from tests.support.seeds import BLOCK, Failure, modes, pool, reason, run_block
 
-MODES = ("laws", "default_change")
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 
 
-def seeds() -> range:
-    start, count = map(int, os.environ.get("RUNNEL_SEEDS", "0:300").split(":"))
-    return range(start, start + count)
+def blocks() -> list[range]:
+    start, count = map(int, os.environ.get("RUNNEL_SEEDS", "0:2000").split(":"))
+    return [range(first, min(first + BLOCK, start + count)) for first in range(start, start + count, BLOCK)]
 
 
 def test_kept_failures() -> None:
     for path in REGRESSIONS:
-        reason = failure(from_json(path.read_text()))
-        assert reason is None, f"{path.name}: {reason}"
+        why = reason(from_json(path.read_text()), modes(0))
+        assert why is None, f"{path.name}: {why}"
 
 
-@pytest.mark.parametrize("seed", seeds())
-def test_seed(seed: int, tmp_path: Path) -> None:
-    case = generate(seed)
-    reason = failure(case.fixture)
-    if reason is None:
-        return
-    small = shrink(case, lambda fixture: failure(fixture) is not None).fixture
-    kept = tmp_path / f"seed_{seed}.json"
-    kept.write_text(to_json(small))
-    pytest.fail(
-        f"{failure(small)}\n\n{render(small)}\n"
-        f"replay: RUNNEL_SEEDS={seed}:1 python -m pytest tests/test_generated.py\n"
-        f"keep:   cp {kept} tests/regressions/",
-        pytrace=False,
-    )
+@pytest.fixture(scope="module")
+def results(request: pytest.FixtureRequest) -> Iterator[dict[range, Future[list[Failure]]]]:
+    """Every chosen block, on its way on all cores."""
+    chosen = [item.callspec.params["block"] for item in request.session.items if getattr(item, "originalname", "") == "test_seeds"]
+    with pool() as workers:
+        yield {block: workers.submit(run_block, block) for block in chosen}
+        workers.shutdown(wait=False, cancel_futures=True)
 
 
-def failure(fixture: Fixture) -> str | None:
-    """Why a case fails, or None. A cut that takes rows which are not there is no failure of ours."""
-    try:
-        fixture.states()
-    except AssertionError:
-        return None
-    try:
-        list(maintain(fixture, MODES))
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return None
+@pytest.mark.parametrize("block", blocks(), ids=lambda b: f"{b.start}-{b.stop - 1}")
+def test_seeds(block: range, results: dict[range, Future[list[Failure]]], tmp_path: Path) -> None:
+    for failure in results[block].result():
+        kept = tmp_path / f"seed_{failure.seed}.json"
+        kept.write_text(failure.json)
+        pytest.fail(
+            f"{failure.text}\nreplay: RUNNEL_SEEDS={failure.seed}:1 python -m pytest tests/test_generated.py\nkeep:   cp {kept} tests/regressions/",
+            pytrace=False,
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.nexmark.run import LEFT_OUT, QUERIES, run
-from tests.support.tpch.follow import Outcome, asked
+from tests.support.tpch.follow import Outcome, asked, check
 
 pytestmark = pytest.mark.spark
 
@@ -26,10 +26,10 @@ def test_every_query_is_there_or_left_out() -> None:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_query(query: str, two_rounds: dict[str, Outcome]) -> None:
-    assert not two_rounds[query].failure, two_rounds[query].failure
+    check(two_rounds[query])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_query_for_long(query: str, five_rounds: dict[str, Outcome]) -> None:
-    assert not five_rounds[query].failure, five_rounds[query].failure
+    check(five_rounds[query])

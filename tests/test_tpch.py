@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.tpch.follow import Outcome, asked
+from tests.support.tpch.follow import Outcome, asked, check
 from tests.support.tpch.run import QUERIES, run
 
 pytestmark = pytest.mark.spark
@@ -22,10 +22,10 @@ def five_rounds(rn, request: pytest.FixtureRequest) -> dict[str, Outcome]:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_query(query: str, two_rounds: dict[str, Outcome]) -> None:
-    assert not two_rounds[query].failure, two_rounds[query].failure
+    check(two_rounds[query])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_query_for_long(query: str, five_rounds: dict[str, Outcome]) -> None:
-    assert not five_rounds[query].failure, five_rounds[query].failure
+    check(five_rounds[query])

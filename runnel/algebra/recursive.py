@@ -13,16 +13,17 @@ from functools import cached_property
 from sqlglot import exp
 
 from runnel.algebra.facts import Facts
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
 from runnel.algebra.steps import Steps
 
 
 @dataclass(frozen=True)
 class Itself(Node):
-    """The rows that the last round of a recursion found, inside its step."""
+    """The rows that the last round of a recursion found, inside its step. `origin` are the recursion's names for `outputs`."""
 
     name: str
     outputs: tuple[Column, ...]
+    origin: tuple[str, ...]
 
     title = "Itself"
     law_text = "the rows of the last round"
@@ -43,7 +44,7 @@ class Itself(Node):
         return f"{self.name} itself"
 
     def select(self, *inputs: str) -> exp.Select:
-        return exp.select(*(col(n) for n in self.names)).from_(table(inputs[0]))
+        return exp.select(*(named(col(o), c.name) for o, c in zip(self.origin, self.outputs, strict=True))).from_(table(inputs[0]))
 
     def relation(self, steps: Steps, face: Face) -> str:
         return steps.define("itself", self.select(steps.input(self.key, Face.AFTER)))
@@ -114,7 +115,8 @@ class Recursive(Node):
             return change
 
         start = exp.select(*(col(n) for n in names)).from_(table(kept))
-        inner = Steps(Facts(frozenset({self.key})), steps.laws)
+        # Said to be insert-only: nothing may be consolidated inside a recursion, and linear operators need not be.
+        inner = Steps(Facts(frozenset({self.key}), frozenset({self.key})), steps.laws)
         return self._loop(steps, "recursive_change", start, names, round_, inner, Face.CHANGE)
 
     def _step_change(self, steps: Steps) -> str | None:
@@ -128,14 +130,14 @@ class Recursive(Node):
         return change
 
     def _loop(self, steps: Steps, label: str, start: exp.Select, names: tuple[str, ...], round_, inner: Steps, face: Face) -> str:  # type: ignore[no-untyped-def]
-        """WITH RECURSIVE around a step whose own steps stand inside it, since they read its rows."""
+        """WITH RECURSIVE around a step whose own steps stand inside it as subqueries, since they read its rows."""
         inner.inputs = steps.inputs
-        rows = f"{self.name}_{face}"
+        rows = f"{self.name}_{label}"
         inner.inputs[self.key, face] = rows
         result = round_(inner)
-        again = inner.build(exp.select(*(col(n) for n in names)).from_(table(result)))
+        again = inner.inlined(exp.select(*(col(n) for n in names)).from_(table(result)))
         del inner.inputs[self.key, face]
-        body = exp.Union(this=start, expression=again.subquery() if again.args.get("with_") else again, distinct=False)
+        body = exp.Union(this=start, expression=again, distinct=False)
         columns = [exp.to_identifier(n, quoted=True) for n in names]
         cte = exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(rows, quoted=True), columns=columns))
         query = exp.select(*(col(n) for n in names)).from_(table(rows))

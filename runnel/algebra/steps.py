@@ -117,6 +117,16 @@ class Steps:
             query = query.with_(exp.to_identifier(name, quoted=True), as_=definition, copy=False)
         return query
 
+    def inlined(self, query: exp.Select) -> exp.Select:
+        """`query` with every step it needs as a subquery in its place."""
+
+        def put(e: exp.Expr) -> exp.Expr:
+            if not isinstance(e, exp.Table) or e.name not in self.definitions:
+                return e
+            return self.inlined(self.definitions[e.name]).subquery(e.alias or e.name)  # type: ignore[arg-type]
+
+        return query.copy().transform(put)  # type: ignore[return-value]
+
     def _weighted(self, node: Node, relation: str, weight: int) -> exp.Select:
         literal = exp.cast(exp.Literal.number(weight), "bigint")
         return exp.select(*(col(n) for n in node.names), named(literal, WEIGHT)).from_(table(relation))

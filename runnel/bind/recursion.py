@@ -34,9 +34,9 @@ def recursive(binder: Binder, cte: exp.Expr, ctes: Ctes) -> Outputs:
     types = {c.name: c.type for c in base.node.columns}
     name = binder.fresh(cte.alias)
     own = tuple(Column(binder.fresh(n), types[u]) for n, (_, u) in zip(names, base.columns, strict=True))
-    itself = Itself(name, own)
-    step = binder.query(body.right, {**ctes, cte.alias.lower(): Outputs(itself, tuple((n, c.name) for n, c in zip(names, own, strict=True)))})
     outputs = tuple(Column(binder.fresh(n), c.type) for n, c in zip(names, own, strict=True))
+    itself = Itself(name, own, tuple(c.name for c in outputs))
+    step = binder.query(body.right, {**ctes, cte.alias.lower(): Outputs(itself, tuple((n, c.name) for n, c in zip(names, own, strict=True)))})
     _check_monotone(step.node, itself, body.right)
     node = Recursive(
         branch(base.node, [u for _, u in base.columns], outputs), branch(step.node, [u for _, u in step.columns], outputs), name

@@ -10,9 +10,8 @@ from runnel.errors import DefinitionError, Unsupported
 NONDETERMINISTIC = frozenset(
     "rand randn random uuid uniform randstr shuffle monotonically_increasing_id spark_partition_id input_file_name "
     "input_file_block_start input_file_block_length current_user session_user user current_catalog current_database "
-    "current_schema version reflect java_method try_reflect".split()
+    "current_schema version current_timezone current_time reflect java_method try_reflect".split()
 )
-CLOCK = frozenset("current_date current_timestamp now localtimestamp curdate current_time current_timezone unix_timestamp".split())
 
 _CONSTRUCTS: tuple[tuple[type[exp.Expr], str, str], ...] = (
     (exp.TableSample, "TABLESAMPLE", "a sample differs each time it is taken"),
@@ -31,11 +30,6 @@ def nondeterministic(tree: exp.Expr) -> None:
                 hint="Compute the value when the source row is written, or use REFRESH MODE FULL.",
                 position=position(node),
             )
-
-
-def clock(tree: exp.Expr) -> exp.Expr | None:
-    """The first use of the current time, if any."""
-    return next((n for n in tree.find_all(exp.Func) if function_name(n) in CLOCK), None)
 
 
 def constructs(tree: exp.Expr) -> None:

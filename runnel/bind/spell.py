@@ -29,13 +29,15 @@ def spell(tree: exp.Query) -> exp.Query:
     if not foreign(tree):
         return tree
     tree = tree.copy()
-    for select in list(tree.find_all(exp.Select)):
-        for rewrite in (transforms.eliminate_qualify, transforms.eliminate_distinct_on):
-            replaced = rewrite(select)
-            if replaced is not select:
-                tree = replaced if select is tree else tree  # type: ignore[assignment]
-                select.replace(replaced) if select.parent else None
-                select = replaced  # type: ignore[assignment]  # noqa: PLW2901
+    for select in reversed(list(tree.find_all(exp.Select))):  # inner ones first, since outer ones are copied
+        if not _own_words(select):
+            continue
+        said = transforms.eliminate_distinct_on(transforms.eliminate_qualify(select.copy()))
+        if select is tree:
+            assert isinstance(said, exp.Query)
+            tree = said
+        else:
+            select.replace(said)
     result = tree.transform(_quantified)
     assert isinstance(result, exp.Query)
     return result
@@ -44,11 +46,16 @@ def spell(tree: exp.Query) -> exp.Query:
 def foreign(tree: exp.Expr) -> bool:
     """Whether a query uses any of these spellings."""
     for node in tree.walk():
-        if isinstance(node, exp.Select) and (node.args.get("qualify") or (node.args.get("distinct") and node.args["distinct"].args.get("on"))):
+        if isinstance(node, exp.Select) and _own_words(node):
             return True
         if isinstance(node, exp.Any | exp.All) and _query(node) is not None:
             return True
     return False
+
+
+def _own_words(select: exp.Select) -> bool:
+    distinct = select.args.get("distinct")
+    return bool(select.args.get("qualify") or (distinct and distinct.args.get("on")))
 
 
 def _quantified(node: exp.Expr) -> exp.Expr:

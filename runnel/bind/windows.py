@@ -86,7 +86,8 @@ def _determined(window: exp.Window, ties: list[exp.Expr]) -> exp.Expr:
     name = _name(window)
     spec, order = window.args.get("spec"), window.args.get("order")
     by_rows = spec is not None and str(spec.args.get("kind", "")).upper() == "ROWS"
-    if name in _BY_PEERS or order is None:
+    skipping = spec is None and isinstance(window.this, exp.IgnoreNulls) and name not in ("lag", "lead")
+    if name in _BY_PEERS or order is None or skipping:
         return window
     if name in _LAST | {"nth_value"} and spec is None:
         return _last_of_peers(window, ties) if name in _LAST else _nth(window, ties)

@@ -22,8 +22,8 @@ class Decision:
         return f"{self.action}: {self.reason}"
 
 
-def decide(definition: Definition, sources: list[SourceFacts], first: bool, full: bool, clock: bool) -> Decision:
-    """The action for one refresh.
+def decide(definition: Definition, sources: list[SourceFacts], first: bool, full: bool, clocks: tuple[str, ...] = ()) -> Decision:
+    """The action for one refresh; `clocks` are those whose reading moved.
 
     Broken sources come before everything else, since neither face nor change of theirs can be read; a request or a mode
     comes before the facts, since the user said so.
@@ -36,20 +36,21 @@ def decide(definition: Definition, sources: list[SourceFacts], first: bool, full
     if full:
         return Decision(Action.FULL, "asked for")
     changed = [s for s in sources if s.changed]
-    if not changed and not clock:
+    if not changed and not clocks:
         moved = any(s.kind is Kind.NEUTRAL for s in sources)
         return Decision(Action.NO_DATA, "source commits without a change of data" if moved else "no source changed", moves=moved)
     if definition.mode is Mode.FULL:
         return Decision(Action.FULL, "refresh mode is FULL")
     if not definition.incremental:
         return Decision(Action.FULL, definition.refused)
-    return Decision(Action.DIFFERENTIAL, "; ".join(f"{_short(s.key)} {s.kind}{_rows(s)}" for s in changed))
+    reasons = [f"{_short(s.key)} {s.kind}{_rows(s)}" for s in changed] + [f"{c} moved" for c in clocks]
+    return Decision(Action.DIFFERENTIAL, "; ".join(reasons))
 
 
-def facts_of(sources: list[SourceFacts]) -> Facts:
+def facts_of(sources: list[SourceFacts], clocks: tuple[str, ...] = ()) -> Facts:
     """The facts that plans are specialised by."""
     return Facts(
-        changed=frozenset(s.key for s in sources if s.changed),
+        changed=frozenset(s.key for s in sources if s.changed) | frozenset(clocks),
         insert_only=frozenset(s.key for s in sources if s.kind is Kind.INSERT_ONLY),
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
@@ -30,6 +32,8 @@ class Engine:
     settings: Settings
     catalog: Catalog
     reader: Reader
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    """The clock that queries with current_timestamp() and its like read, once per refresh."""
     _logs: dict[str, DeltaLog] = field(default_factory=dict)
     _roots: dict[str, Root] = field(default_factory=dict)
 

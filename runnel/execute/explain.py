@@ -70,7 +70,7 @@ def _plan(engine: Engine, work: Work) -> str:
         return f"query(after) - stored content, where the query is\n{definition.sql}"
     if work.decision.action is not Action.NO_DATA:
         return str(recompute(engine.root(definition), STORED))
-    every = Facts(frozenset(definition.source_keys))
+    every = Facts(frozenset((*definition.source_keys, *definition.clocks)))
     return f"-- nothing to do now; a mixed change in every source would run:\n{differentiate(engine.root(definition), every, engine.settings.laws)}"
 
 

@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from runnel.algebra import WEIGHT, Column, Node, Scan
-from runnel.bind import bind, parse_query, refuse
+from runnel.bind import bind, clock, parse_query, refuse
 from runnel.bind.expand import expand
 from runnel.bind.lookup import Relation
+from runnel.bind.spell import foreign, spell
 from runnel.canonicalize import canonicalize
 from runnel.canonicalize.rules import Pass
 from runnel.definition import Definition, SourceRef
@@ -46,7 +47,9 @@ def prepare(
     properties: dict[str, str] | None = None,
 ) -> Prepared:
     """`backing` maps the names of existing stream tables to the paths of their backing tables."""
-    tree, relations = expand(parse_query(text), lookup)
+    tree = spell(parse_query(text))
+    spoken = text if not foreign(parse_query(text)) else tree.sql("spark")
+    tree, relations = expand(tree, lookup)
     if mode is not Mode.FULL:
         refuse.nondeterministic(tree)
     if not relations:
@@ -55,10 +58,12 @@ def prepare(
         raise DefinitionError(
             f'"{name}" reads itself', code="CYCLE", detail=f"{name} -> {name}.", hint="Read another table, or give the stream table another name."
         )
-    sql, refused, bound = tree.sql("spark"), "", None
+    sql, refused, bound, first = tree.sql("spark"), "", None, None
     try:
-        bound = bind(text, lookup)
-        sql = bound.sql
+        first = bind(text, lookup)
+        sql = first.sql
+        # Bound from the text that is kept, so that binding it again later gives the same names.
+        bound = bind(sql, lookup)
     except Unsupported as error:
         if mode is Mode.DIFFERENTIAL:
             raise
@@ -68,10 +73,10 @@ def prepare(
         if mode is not Mode.FULL or error.code != "EXPRESSION_NOT_DETERMINISTIC":
             raise
         refused = error.message
-    output = lookup.describe(text)
+    output = lookup.describe(spoken)
     _check_output(output)
     if mode is not Mode.FULL:
-        _check_deterministic(spark, text)
+        _check_deterministic(spark, spoken)
     root = root_of(canonicalize(bound.node, settings.disabled_rules), output) if bound is not None else None
     layout = root.layout if root is not None else rows_layout(_storable(output), output)
     _check_printed(lookup, sql, output)
@@ -87,6 +92,8 @@ def prepare(
         comment=comment,
         properties=properties or {},
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        clocks=clock.readings(tree),
+        notes=first.notes if first is not None else (),
     )
     return Prepared(definition, root, backing_schema(spark, layout))
 

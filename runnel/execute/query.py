@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from sqlglot import exp
 
-from runnel.bind import refuse
+from runnel.bind.clock import fixed
 from runnel.bind.expand import join_key
 from runnel.bind.parse import parse_query, parts_of, tables_of
 from runnel.definition import Definition
@@ -29,28 +29,5 @@ def pinned_query(reader: Reader, definition: Definition, sources: Mapping[str, S
             reference.set("db", None)
             reference.set("catalog", None)
         if clock is not None:
-            tree = _at(tree, clock)
+            tree = fixed(tree, clock)
         return reader.session.sql(tree.sql("spark"))
-
-
-def uses_clock(definition: Definition) -> bool:
-    return refuse.clock(parse_query(definition.sql)) is not None
-
-
-def _at(tree: exp.Query, clock: str) -> exp.Query:
-    """Replace every reading of the clock by one moment."""
-
-    def fix(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Func) or refuse.function_name(node) not in refuse.CLOCK:
-            return node
-        name = refuse.function_name(node)
-        if name in ("current_date", "curdate"):
-            return exp.cast(exp.Literal.string(clock[:10]), "date")
-        if name == "unix_timestamp" and node.args.get("this") is not None:
-            return node
-        moment = exp.cast(exp.Literal.string(clock), "timestamp")
-        return exp.func("unix_timestamp", moment) if name == "unix_timestamp" else moment
-
-    fixed = tree.transform(fix)
-    assert isinstance(fixed, exp.Query)
-    return fixed

@@ -16,7 +16,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from runnel.algebra import STORED as KEPT
 from runnel.algebra import WEIGHT, Face, Steps
+from runnel.bind import clock
 from runnel.definition import Definition
 from runnel.differentiate import ChangePlan, differentiate, recompute
 from runnel.differentiate.layout import Layout
@@ -27,12 +29,13 @@ from runnel.execute.decide import Decision, decide, facts_of
 from runnel.execute.engine import Engine
 from runnel.execute.jobs import Jobs
 from runnel.execute.prepare import prepare
-from runnel.execute.query import pinned_query, uses_clock
+from runnel.execute.query import pinned_query
 from runnel.observe.record import Action, RefreshRecord, Stage
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.source import Source
 from runnel.state import Entry
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
+from runnel.tables.content import LogFacts, content_sql
 
 ATTEMPTS = 3
 """A conflict means that somebody else moved the frontier; looking again usually finds nothing left to do."""
@@ -53,6 +56,7 @@ class Work:
     sources: dict[str, Source] = field(default_factory=dict)  # probe
     facts: list[SourceFacts] = field(default_factory=list)  # probe
     clock: str | None = None  # probe
+    clocks: tuple[str, ...] = ()  # probe: those whose reading moved
     decision: Decision = field(default_factory=lambda: Decision(Action.SKIP, "not decided"))  # decide
     plan: ChangePlan | None = None  # plan
     written: Written = field(default_factory=lambda: Written((), 0, False))  # write
@@ -122,13 +126,15 @@ def probe(work: Work) -> None:
         version, table_id = work.note.frontier.get(ref.key, (None, None))
         work.sources[ref.key] = source
         work.facts.append(source.probe(version, table_id, ref.columns))
-    if not definition.incremental and uses_clock(definition):
-        work.clock = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    if definition.clocks:
+        work.clock = work.engine.now().strftime("%Y-%m-%d %H:%M:%S.%f+00:00")
+        zone = work.engine.reader.session.conf.get("spark.sql.session.timeZone") or "UTC"
+        work.clocks = clock.moved(definition.clocks, work.note.extra.get("clock"), work.clock, zone)
 
 
 def decision(work: Work) -> None:
     """Which action, and why."""
-    work.decision = decide(work.backing.definition, work.facts, work.first, work.full, clock=work.clock is not None)
+    work.decision = decide(work.backing.definition, work.facts, work.first, work.full, work.clocks)
     if any(f.kind is Kind.SCHEMA for f in work.facts):
         _still_fits(work)
 
@@ -165,7 +171,7 @@ def plan(work: Work) -> None:
         return
     root = work.engine.root(definition)
     if action is Action.DIFFERENTIAL:
-        work.plan = differentiate(root, facts_of(work.facts), work.engine.settings.laws)
+        work.plan = differentiate(root, facts_of(work.facts, work.clocks), work.engine.settings.laws)
     else:
         work.plan = recompute(root, None if work.first else STORED)
 
@@ -211,6 +217,12 @@ def change_of(work: Work) -> DataFrame:
             return _difference(work, pinned_query(reader, work.backing.definition, work.sources, versions, work.clock))
         facts = {f.key: f for f in work.facts}
         for needed in work.plan.inputs:
+            if needed.source == KEPT:
+                reader.register(_content(work), needed.name)
+                continue
+            if needed.source in clock.TYPES:
+                reader.register(_moment(work, needed.source, needed.face), needed.name)
+                continue
             source, fact = work.sources[needed.source], facts[needed.source]
             match needed.face:
                 case Face.CHANGE:
@@ -223,6 +235,23 @@ def change_of(work: Work) -> DataFrame:
         if work.decision.action is not Action.DIFFERENTIAL and not work.first:
             reader.register(reader.table(work.backing.path, work.version), STORED)
         return reader.session.sql(work.plan.sql)
+
+
+def _content(work: Work) -> DataFrame:
+    """The stored rows before this refresh, as the operator that keeps them left them."""
+    reader = work.engine.reader
+    log = reader.register(reader.table(work.backing.path, work.version))
+    return reader.session.sql(content_sql(work.layout, log, LogFacts(work.note.tail_rows > 0, work.note.tail_negatives)))
+
+
+def _moment(work: Work, kind: str, face: Face) -> DataFrame:
+    """A clock as a table of one row; its change takes the old reading away and brings the new one."""
+    before, after = work.note.extra.get("clock"), work.clock
+    assert after is not None
+    rows = {Face.BEFORE: [(before, 0)], Face.AFTER: [(after, 0)], Face.CHANGE: [(before, -1), (after, 1)]}[face]
+    weight = f", CAST({{}} AS BIGINT) AS {WEIGHT}" if face is Face.CHANGE else ""
+    selects = [f"SELECT {clock.at(kind, m or after).sql('spark')} AS {clock.COLUMN}{weight.format(w)}" for m, w in rows]
+    return work.engine.reader.session.sql(" UNION ALL ".join(selects))
 
 
 def _difference(work: Work, result: DataFrame) -> DataFrame:

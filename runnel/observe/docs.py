@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runnel import settings
 from runnel.algebra import OPERATORS
-from runnel.algebra.functions import FUNCTIONS
+from runnel.algebra.functions import CLASSES
 from runnel.bind import refuse
 
 FOLDER = Path(__file__).parents[2] / "docs"
@@ -60,7 +60,7 @@ def support() -> str:
         "| function | how it is kept |",
         "|---|---|",
     ]
-    lines += [f"| `{name.upper()}` | {kind} |" for name, kind in FUNCTIONS.items()]
+    lines += [f"| `{name.upper()}` | {kind} |" for name, kind in CLASSES.items()]
     lines += [
         "",
         "*Additive* functions at the root of a query append partial sums and read neither the state nor the sources. As soon as one function",

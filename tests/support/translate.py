@@ -6,6 +6,7 @@ greatest, lists are sorted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -21,6 +22,22 @@ def to_duck(sql: str) -> str:
     >>> to_duck("SELECT k, c FROM t LATERAL VIEW OUTER explode(split(k, ',')) s AS c")
     "SELECT k, c FROM t LEFT JOIN LATERAL (SELECT UNNEST(STR_SPLIT_REGEX(k, ',')) AS c) AS s(c) ON TRUE"
     """
+    head, *steps = STEP.split(sql)
+    if head or not steps:
+        return to_duck_step(sql)
+    # The plans of one query share most of their steps, so each step is translated on its own, and once.
+    *bodies, last = steps[1::2]
+    last, _, query = last.partition("\n)\n")
+    names = [name.replace("`", '"') for name in steps[0::2]]
+    texts = [f"{name} AS ({to_duck_step(body)})" for name, body in zip(names, (*bodies, last), strict=True)]
+    return f"WITH {'RECURSIVE ' if sql.startswith('WITH RECURSIVE') else ''}{', '.join(texts)} {to_duck_step(query)}"
+
+
+STEP = re.compile(r"^(?:WITH (?:RECURSIVE )?|\), )(`[^`]+`(?:\([^)]*\))?) AS \($", re.M)
+
+
+@lru_cache(maxsize=5000)
+def to_duck_step(sql: str) -> str:
     return to_duck_tree(sqlglot.parse_one(sql, dialect="spark")).sql("duckdb")
 
 
@@ -37,8 +54,10 @@ def to_duck_tree(tree: exp.Expr) -> exp.Expr:
 
 def _translated(node: exp.Expr) -> exp.Expr:
     match node:
+        case exp.Anonymous() if node.name.lower() == "raise_error":
+            return exp.Anonymous(this="ERROR", expressions=node.expressions)
         case exp.Select():
-            return _with_rollup(_laterals_as_joins(node))
+            return _with_rollup(_laterals_as_joins(_generators_as_laterals(node)))
         case exp.Table() if isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "range":
             return _range(node)
         case exp.Window():
@@ -124,6 +143,21 @@ def _skewness(value: exp.Expr, of: Build) -> exp.Expr:
 # -- relations -----------------------------------------------------------------------------------------------------------
 
 
+def _generators_as_laterals(select: exp.Select) -> exp.Select:
+    """SELECT inline(...) as a lateral view. DuckDB has explode and posexplode of lists in SELECT, under its own names."""
+    for item in select.expressions:
+        call = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
+        function = call.name.lower() if isinstance(call, exp.Anonymous) else type(call).__name__.lower().lstrip("_")
+        of_map = function in ("explode", "explodeouter") and isinstance(call.this, exp.Map | exp.VarMap)
+        if not of_map and function not in ("inline", "inline_outer", "stack", "json_tuple", "explodeouter", "posexplodeouter"):
+            continue
+        names = item.expressions if isinstance(item, exp.Aliases) else [item.args["alias"]] if isinstance(item, exp.Alias) else []
+        alias = exp.TableAlias(this=exp.to_identifier("_generated"), columns=[n.copy() for n in names])
+        select.append("laterals", exp.Lateral(this=call.copy(), view=True, alias=alias))
+        item.replace(exp.Column(this=exp.Star(), table=exp.to_identifier("_generated")))
+    return select
+
+
 def _laterals_as_joins(select: exp.Select) -> exp.Select:
     """LATERAL VIEW and LATERAL over a generator function, as joins with UNNEST."""
     for join in select.args.get("joins") or ():
@@ -141,7 +175,8 @@ def _lateral_join(lateral: exp.Lateral, outer: bool, name: str = "_t") -> exp.Jo
     called = alias.this.sql("duckdb") if alias.this else name
     inner, given, outer_call = _generated(lateral.this, columns)
     how = ("LEFT JOIN", " ON TRUE") if outer or outer_call else ("CROSS JOIN", "")
-    text = f"SELECT 1 FROM t {how[0]} LATERAL (SELECT {inner}) AS {called}({', '.join(columns or given)}){how[1]}"
+    names = ", ".join(columns or given)
+    text = f"SELECT 1 FROM t {how[0]} LATERAL (SELECT {inner}) AS {called}{f'({names})' if names else ''}{how[1]}"
     return sqlglot.parse_one(text, dialect="duckdb").args["joins"][0]
 
 

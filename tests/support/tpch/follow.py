@@ -6,6 +6,7 @@ verifying takes longer than refreshing; content is a sum of changes, so what a r
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +84,12 @@ def asked(request: pytest.FixtureRequest, test: str) -> list[str]:
     return [item.callspec.params["query"] for item in chosen]
 
 
+def check(outcome: Outcome) -> None:
+    """Fail a test with the reason and nothing else."""
+    if outcome.failure:
+        pytest.fail(f"{outcome.query} failed at {outcome.failure}", pytrace=False)
+
+
 def tables_of(sql: str) -> set[str]:
     """The tables a query reads."""
     tree = sqlglot.parse_one(sql, dialect="spark")
@@ -116,8 +123,14 @@ def _attempt(outcome: Outcome, step: str, work: Callable[[], object]) -> None:
     try:
         work()
     except Exception as error:
-        shown = str(error) if isinstance(error, RunnelError | AssertionError) else f"{type(error).__name__}: {error}"
-        outcome.failure = f"{step}: {shown}"
+        outcome.failure = f"{step}: {error if isinstance(error, RunnelError | AssertionError) else _told(error)}"
+
+
+def _told(error: Exception) -> str:
+    """An error that nobody planned, with the line of ours that it came through last."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/runnel/" in f.filename]
+    where = f" at {frames[-1].filename.rpartition('/runnel/')[2]}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}: {error}"
 
 
 def _report(say: Say, step: str, outcomes: dict[str, Outcome]) -> None:
