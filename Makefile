@@ -5,7 +5,7 @@ BIN    := .venv/bin
 PURE   := $(wildcard runnel/environment.py runnel/errors.py runnel/settings.py runnel/versions.py runnel/algebra runnel/bind runnel/canonicalize runnel/differentiate runnel/observe)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-slow check format bench tpch nexmark docs wheel clean
+.PHONY: help setup demo test test-fast test-slow soak check format bench tpch nexmark docs wheel clean
 
 help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test: test-fast ## run the tests, fast tiers first
 test-fast: setup ## run only the tests that start no Spark
 	@echo "tests without Spark"
 	@$(BIN)/python -m pytest -m "not spark and not slow" --doctest-modules tests $(PURE)
+
+soak: setup ## run generated queries until one fails, or SECONDS=n
+	@$(BIN)/python -m tests.support.seeds $(SECONDS)
 
 test-slow: setup ## run the long tests that `make test` leaves out
 	@$(BIN)/python -m pytest -m slow

@@ -79,7 +79,7 @@ class Aggregate(Node):
         """The call over plain rows. Sums of floats go through their exact partials here too, so that the same rows
         give the same bits in every refresh."""
         call, kept = self.calls[index], self.rules[index]
-        if kept.finish is not None and len(kept.partials) > 2:
+        if kept.finish is not None and not kept.stable:
             return kept.finish(*(exp.Sum(this=p.summand(exp.Literal.number(1))) for p in kept.partials))
         return call.expression.copy()
 

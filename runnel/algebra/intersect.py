@@ -45,7 +45,7 @@ class Intersect(Node):
     def law(self, steps: Steps) -> str:
         changes = [c for c in (steps.net(self.left), steps.net(self.right)) if c is not None]
         rows = [exp.select(*(col(n) for n in self.names)).from_(table(c)) for c in changes]
-        touched = steps.define(f"{self.slug}_touched", exp.select("*").from_(_all(rows).subquery("s")).distinct())
+        touched = steps.define(f"{self.slug}_touched", exp.select("*").from_(_all(rows).subquery("s")).distinct(), small=True)
         now, was = (
             steps.define(f"{self.slug}_{word}", self.select(*(steps.restrict(steps.face(s, face), self.names, touched) for s in self.children)))
             for word, face in (("now", Face.AFTER), ("was", Face.BEFORE))

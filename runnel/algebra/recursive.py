@@ -105,7 +105,7 @@ class Recursive(Node):
         seeds = [c for c in (steps.change(self.base), self._step_change(steps)) if c is not None]
         both = [exp.select(*(col(n) for n in names)).from_(table(s)) for s in seeds]
         seed = both[0] if len(both) == 1 else exp.union(both[0], both[1], distinct=False)
-        kept = steps.define("recursive_seed", seed)
+        kept = steps.define("recursive_seed", seed, small=True)
         if not steps.grows(self):
             kept = steps.consolidate("recursive_seed_net", kept, self.columns)
 
@@ -123,7 +123,7 @@ class Recursive(Node):
         """The change of the step while its own rows stay those of before."""
         if not (self.step.sources - {self.key}) & steps.facts.changed:
             return None
-        inner = Steps(steps.facts, steps.laws, inputs=steps.inputs, definitions=steps.definitions)
+        inner = Steps(steps.facts, steps.laws, inputs=steps.inputs, definitions=steps.definitions, small=steps.small)
         inner.inputs[self.key, Face.AFTER] = steps.face(self, Face.BEFORE)
         change = inner.change(self.step)
         del steps.inputs[self.key, Face.AFTER]

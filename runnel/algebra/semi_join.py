@@ -67,7 +67,7 @@ class SemiJoin(Node):
         if pairs and not rest:
             return [self._flipped_keys(steps, pairs, right)]
         before = steps.face(self.left, Face.BEFORE)
-        moved = steps.define("semijoin_moved", _semi(self.left, before, right, self.condition, anti=False))
+        moved = steps.define("semijoin_moved", _semi(self.left, before, right, self.condition, anti=False), small=True)
         faces = {1: narrowed(steps, self.right, Face.AFTER, pairs, moved), -1: narrowed(steps, self.right, Face.BEFORE, pairs, moved)}
         return [steps.weighted(self._join(moved, face), exp.Literal.number(weight)) for weight, face in faces.items()]
 
@@ -76,7 +76,7 @@ class SemiJoin(Node):
         keys = [f"key{i}" for i in range(len(pairs))]
         values = [named(p.right.copy(), k) for p, k in zip(pairs, keys, strict=True)]
         by = [exp.Literal.number(i + 1) for i in range(len(keys))]
-        moved = steps.define("keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by))
+        moved = steps.define("keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by), small=True)
         on = exp.and_(*(p.on(p.right.copy(), col(k, "m")) for p, k in zip(pairs, keys, strict=True)))
         near = exp.select("r.*").from_(table(steps.face(self.right, Face.AFTER), "r")).join(table(moved, "m"), on=on, join_type="left semi")
         partners = exp.select(*values, named(exp.Count(this=exp.Star()), "partners")).from_(table(steps.define("keys_near", near))).group_by(*by)
@@ -92,7 +92,7 @@ class SemiJoin(Node):
         flipped = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
         rows = exp.select(*(col(n) for n in self.names), col(WEIGHT)).from_(table(steps.face(self.left, Face.BEFORE), "l"))
-        return rows.join(table(steps.define("keys_flipped", flipped), "f"), on=on, join_type="inner")
+        return rows.join(table(steps.define("keys_flipped", flipped, small=True), "f"), on=on, join_type="inner")
 
     def _join(self, left: str, right: str) -> exp.Select:
         return _semi(self.left, left, right, self.condition, self.anti)
@@ -108,7 +108,7 @@ def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others
         return relation
     on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in pairs))
     query = select(col(n) for n in node.names).from_(table(relation, "r")).join(table(others, "l"), on=on, join_type="left semi")
-    return steps.define(f"{node.slug}_near", query)
+    return steps.define(f"{node.slug}_near", query, small=True)
 
 
 def _semi(node: Node, left: str, right: str, condition: exp.Expr | None, anti: bool) -> exp.Select:

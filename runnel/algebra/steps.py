@@ -26,6 +26,8 @@ class Steps:
     """The node whose rows are what the backing table stores, so that its before face need not be computed."""
     inputs: dict[tuple[str, Face], str] = field(default_factory=dict)
     definitions: dict[str, exp.Query] = field(default_factory=dict)
+    small: set[str] = field(default_factory=set)
+    """Steps whose size follows the change and not the tables: worth computing once when several others read them."""
     _memo: dict[tuple[Node, str], str | None] = field(default_factory=dict)
 
     def input(self, source: str, face: Face) -> str:
@@ -59,6 +61,7 @@ class Steps:
         if key not in self._memo:
             keeps_law = self.laws or not node.children
             self._memo[key] = node.law(self) if keeps_law else Node.law(node, self)
+            self.small.add(self._memo[key])  # type: ignore[arg-type]
         return self._memo[key]
 
     def net(self, node: Node) -> str | None:
@@ -75,10 +78,12 @@ class Steps:
         """Whether the rows of this node before the refresh can be read from the backing table."""
         return self.laws and node is self.kept
 
-    def define(self, label: str, query: exp.Query) -> str:
+    def define(self, label: str, query: exp.Query, small: bool = False) -> str:
         """Add a step; its name is the label, numbered when taken."""
         name = self._free(label, self.definitions.keys())
         self.definitions[name] = query
+        if small:
+            self.small.add(name)
         return name
 
     def grows(self, node: Node) -> bool:
@@ -92,14 +97,14 @@ class Steps:
 
     def consolidate(self, label: str, change: str, columns: Sequence[Column]) -> str:
         """Sum the weights of equal rows and drop those that cancel."""
-        return self.define(label, consolidation(change, columns))
+        return self.define(label, consolidation(change, columns), small=True)
 
     def touched(self, node: Node, keys: Sequence[str]) -> str:
         """The distinct keys in the change of `node`; rows whose weights cancel touch nothing."""
         change = self.net(node)
         assert change is not None
         query = exp.select(*(col(k) for k in keys)).from_(table(change)).distinct()
-        return self.define(f"{node.slug}_touched", query)
+        return self.define(f"{node.slug}_touched", query, small=True)
 
     def weighted(self, query: exp.Select, weight: exp.Expr | None = None) -> exp.Select:
         """A query with a weight beside its columns: the one its input has, unless another is given."""
@@ -109,7 +114,7 @@ class Steps:
         """The rows of a relation whose keys are touched; NULL equals NULL."""
         on = exp.and_(*(exp.NullSafeEQ(this=col(k, "c"), expression=col(k, "t")) for k in keys))
         query = exp.select("c.*").from_(table(relation, "c")).join(table(touched, "t"), on=on, join_type="left semi")
-        return self.define(f"{relation}_touched", query)
+        return self.define(f"{relation}_touched", query, small=True)
 
     def build(self, query: exp.Select) -> exp.Select:
         """`query` with every step it needs as a WITH clause in the order of definition."""

@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.optimizer.scope import traverse_scope
 
+from runnel.bind.faithful import SparkText
 from runnel.errors import DefinitionError
 
 MAX_TEXT = 1_000_000
@@ -21,7 +22,7 @@ def parse_query(text: str) -> exp.Query:
     """One SELECT (or set operation), or a `DefinitionError` that says where the text goes wrong."""
     _check_size(text)
     try:
-        statements = [s for s in sqlglot.parse(text, dialect="spark") if s is not None]
+        statements = [s for s in sqlglot.parse(text, dialect=SparkText) if s is not None]
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
         near = (first.get("highlight") or "").strip()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType
 
+from runnel.bind.faithful import SparkText
 from runnel.errors import DefinitionError
 from runnel.observe.record import Mode
 
@@ -46,12 +46,12 @@ def parse_statement(text: str) -> Statement | None:
     True
     """
     try:
-        tokens = Spark().tokenize(text)
+        tokens = SparkText().tokenize(text)
     except SqlglotError:
         return None
     if len(tokens) > 1 and tokens[0].token_type in (TokenType.SHOW, TokenType.COMMAND) and tokens[1].token_type is TokenType.STRING:
         # The tokenizer leaves what follows SHOW and EXPLAIN as one piece of text.
-        tokens = [tokens[0], *Spark().tokenize(tokens[1].text)]
+        tokens = [tokens[0], *SparkText().tokenize(tokens[1].text)]
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     return _Reader(text, tokens).statement()

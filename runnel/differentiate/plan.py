@@ -6,6 +6,7 @@ and a refresh appends partial sums: it reads neither the state nor the sources. 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -26,11 +27,16 @@ class InputFace:
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """One SQL statement whose rows are appended to the backing table: the stored columns and a weight."""
+    """One SQL statement whose rows are appended to the backing table: the stored columns and a weight.
+
+    `parts` is the same statement taken apart, in order: steps that several others read, each worth computing once, and
+    last the rows to append. Each part is complete but for the parts before it, which it reads by name.
+    """
 
     sql: str
     inputs: tuple[InputFace, ...]
     facts: Facts
+    parts: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return self.sql
@@ -193,6 +199,47 @@ def _nonzero(layout: Layout, sums: str) -> exp.Select:
 
 
 def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
-    built = steps.build(query)
+    parts = _parts(steps, query)
     inputs = tuple(InputFace(source, face, name) for (source, face), name in steps.inputs.items())
-    return ChangePlan(built.sql("spark", pretty=True), inputs, steps.facts)
+    built = steps.build(query.copy())
+    return ChangePlan(built.sql("spark", pretty=True), inputs, steps.facts, parts)
+
+
+def _parts(steps: Steps, query: exp.Select) -> tuple[tuple[str, str], ...]:
+    """An engine puts a WITH query in the place of each of its uses; small steps with several uses become parts instead."""
+    reads = {name: _tables(definition) for name, definition in steps.definitions.items()}
+    needed = _needed(reads, _tables(query))
+    uses = Counter(t for name in needed for t in reads[name]) + Counter(_tables(query))
+    shared = [n for n in steps.definitions if n in needed and n in steps.small and uses[n] > 1 and not _trivial(n, steps, reads)]
+    parts = [(name, _with(steps, reads, set(shared), steps.definitions[name])) for name in shared]
+    return (*parts, ("", _with(steps, reads, set(shared), query)))
+
+
+def _trivial(name: str, steps: Steps, reads: dict[str, list[str]]) -> bool:
+    """A projection of an input costs as much to read again as a copy of it would."""
+    inputs = set(steps.inputs.values())
+    return len(reads[name]) == 1 and reads[name][0] in inputs and not steps.definitions[name].args.get("group")
+
+
+def _with(steps: Steps, reads: dict[str, list[str]], shared: set[str], query: exp.Query) -> str:
+    own = _needed({n: r for n, r in reads.items() if n not in shared}, [t for t in _tables(query) if t not in shared])
+    copy = query.copy()
+    for name in steps.definitions:
+        if name in own:
+            copy = copy.with_(exp.to_identifier(name, quoted=True), as_=steps.definitions[name].copy(), copy=False)
+    return copy.sql("spark", pretty=True)
+
+
+def _needed(reads: dict[str, list[str]], roots: list[str]) -> set[str]:
+    found: set[str] = set()
+    open_ = list(roots)
+    while open_:
+        name = open_.pop()
+        if name in reads and name not in found:
+            found.add(name)
+            open_ += reads[name]
+    return found
+
+
+def _tables(query: exp.Expr) -> list[str]:
+    return [t.name for t in query.find_all(exp.Table)]

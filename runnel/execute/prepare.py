@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from runnel.algebra import WEIGHT, Column, Node, Scan
+from runnel.algebra import WEIGHT, Aggregate, Column, Node, Scan
 from runnel.bind import bind, clock, parse_query, refuse
 from runnel.bind.expand import expand
+from runnel.bind.faithful import faithful
 from runnel.bind.lookup import Relation
 from runnel.bind.spell import foreign, spell
 from runnel.canonicalize import canonicalize
@@ -48,7 +49,7 @@ def prepare(
 ) -> Prepared:
     """`backing` maps the names of existing stream tables to the paths of their backing tables."""
     tree = spell(parse_query(text))
-    spoken = text if not foreign(parse_query(text)) else tree.sql("spark")
+    spoken = text if not foreign(parse_query(text)) else faithful(tree.copy()).sql("spark")
     tree, relations = expand(tree, lookup)
     if mode is not Mode.FULL:
         refuse.nondeterministic(tree)
@@ -58,7 +59,7 @@ def prepare(
         raise DefinitionError(
             f'"{name}" reads itself', code="CYCLE", detail=f"{name} -> {name}.", hint="Read another table, or give the stream table another name."
         )
-    sql, refused, bound, first = tree.sql("spark"), "", None, None
+    sql, refused, bound, first = faithful(tree.copy()).sql("spark"), "", None, None
     try:
         first = bind(text, lookup)
         sql = first.sql
@@ -78,6 +79,11 @@ def prepare(
     if mode is not Mode.FULL:
         _check_deterministic(spark, spoken)
     root = root_of(canonicalize(bound.node, settings.disabled_rules), output) if bound is not None else None
+    if root is not None and (unstable := unstable_inside(root)):
+        refused = f"{unstable} inside a larger query is not maintained incrementally: its last digits depend on the order of rows"
+        if mode is Mode.DIFFERENTIAL:
+            raise Unsupported(refused, hint="Make it a stream table of its own, and read that.", construct=unstable)
+        root = None
     layout = root.layout if root is not None else rows_layout(_storable(output), output)
     _check_printed(lookup, sql, output)
     definition = Definition(
@@ -96,6 +102,19 @@ def prepare(
         notes=first.notes if first is not None else (),
     )
     return Prepared(definition, root, backing_schema(spark, layout))
+
+
+def unstable_inside(root: Root) -> str | None:
+    """A call whose last bits follow the order of rows, where its rows before a refresh would have to be computed again.
+
+    At the root they are read from what is stored, and sums of floats are kept exactly.
+    """
+    for node in root.maintained.walk():
+        if isinstance(node, Aggregate) and not (root.replaces and node is root.maintained):
+            for call, kept in zip(node.calls, node.rules, strict=True):
+                if kept.finish is None and not kept.stable:
+                    return call.expression.sql("spark").partition("(")[0] + "()"
+    return None
 
 
 def rebind(definition: Definition, lookup: SparkLookup, settings: Settings, trace: list[Pass] | None = None) -> tuple[Node, Root]:

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from runnel.bind.clock import fixed
 from runnel.bind.expand import join_key
+from runnel.bind.faithful import faithful
 from runnel.bind.parse import parse_query, parts_of, tables_of
 from runnel.definition import Definition
 from runnel.sources.reader import Reader
@@ -30,4 +31,4 @@ def pinned_query(reader: Reader, definition: Definition, sources: Mapping[str, S
             reference.set("catalog", None)
         if clock is not None:
             tree = fixed(tree, clock)
-        return reader.session.sql(tree.sql("spark"))
+        return reader.session.sql(faithful(tree).sql("spark"))

@@ -234,7 +234,10 @@ def change_of(work: Work) -> DataFrame:
                     reader.register(source.at(reader, fact.before), needed.name)
         if work.decision.action is not Action.DIFFERENTIAL and not work.first:
             reader.register(reader.table(work.backing.path, work.version), STORED)
-        return reader.session.sql(work.plan.sql)
+        *shared, (_, rows) = work.plan.parts
+        for name, sql in shared:
+            reader.register(reader.computed(sql), name)
+        return reader.session.sql(rows)
 
 
 def _content(work: Work) -> DataFrame:

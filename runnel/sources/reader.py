@@ -55,6 +55,11 @@ class Reader:
             .load(path)
         )
 
+    def computed(self, sql: str) -> DataFrame:
+        """The rows of a small query, computed now and held by the driver, so that reading them twice costs nothing."""
+        frame = self.session.sql(sql)
+        return self.session.createDataFrame(frame.toArrow(), frame.schema)
+
     def register(self, frame: DataFrame, name: str | None = None) -> str:
         """A temporary view over a frame in Runnel's own session; its name."""
         name = name or f"__runnel_{next(self._numbers)}"

@@ -35,7 +35,7 @@ class Case:
 def generate(seed: int) -> Case:
     random = Random(seed)
     query = Writer(random).query(random.choice((2, 3, 4, 4, 5, 5, 6, 7)))
-    tables = [Table(name, columns, [_row(random, columns) for _ in range(random.choice((0, 2, 5, 8)))]) for name, columns in TABLES.items()]
+    tables = [Table(name, columns, [row(random, columns) for _ in range(random.choice((0, 2, 5, 8)))]) for name, columns in TABLES.items()]
     fixture = Fixture(f"seed {seed}", "", tables, [], [query.sql])
     _commits(random, fixture, random.choice((2, 2, 3)))
     return Case(query, fixture)
@@ -44,7 +44,7 @@ def generate(seed: int) -> Case:
 # -- commits -------------------------------------------------------------------------------------------------------------
 
 
-def _row(random: Random, columns: list[tuple[str, str]]) -> Row:
+def row(random: Random, columns: list[tuple[str, str]]) -> Row:
     return tuple(random.choice(KEYS if t == "string" else QUARTERS if t == "double" else NUMBERS) for _, t in columns)
 
 
@@ -66,14 +66,14 @@ def _changes(random: Random, table: Table, now: Counter[Row]) -> list[tuple[int,
     for _ in range(random.randint(1, 3)):
         match random.choice(("insert", "insert", "delete", "update", "key", "passing")):
             case "insert":
-                changes.append((random.choice((1, 1, 2)), _row(random, table.columns)))
+                changes.append((random.choice((1, 1, 2)), row(random, table.columns)))
             case "passing":
-                row = _row(random, table.columns)
-                changes += [(1, row), (-1, row)]
+                passing = row(random, table.columns)
+                changes += [(1, passing), (-1, passing)]
             case what if rows:
                 old = rows.pop(random.randrange(len(rows)))
                 changes.append((-1, old))
-                new = _row(random, table.columns)
+                new = row(random, table.columns)
                 if what != "delete":
                     changes.append((1, (old[0], *new[1:]) if what == "update" else (new[0], *old[1:])))
     return changes

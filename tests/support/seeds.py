@@ -1,6 +1,6 @@
 """Runs generated cases and makes a failing one small. `make soak` runs this file: new seeds until one fails.
 
-    python -m tests.support.seeds [SECONDS]
+python -m tests.support.seeds [SECONDS]
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from runnel.algebra.functions.reading import Reading, function_name, is_aggregat
 __all__ = [
     "ADDITIVE",
     "CLASSES",
-    "FUNCTIONS",
     "MERGEABLE_ON_INSERTS",
     "TOUCHED_GROUPS",
     "Partial",
@@ -31,8 +30,6 @@ __all__ = [
     "is_aggregate",
     "rule",
 ]
-
-FUNCTIONS = CLASSES
 
 _BUILDERS: tuple[Callable[[Reading, Mapping[str, str], str], Rule | None], ...] = (sums.rule, moments.rule, booleans.rule, bits.rule)
 

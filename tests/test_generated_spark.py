@@ -1,0 +1,81 @@
+"""Tier 4 on Spark and Delta Lake: many generated queries over the same tables, which share two rounds of commits."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.support.delta import insertion
+from tests.support.fixture import Table
+from tests.support.generate import row
+from tests.support.writer import TABLES, Query, Writer
+
+pytestmark = pytest.mark.spark
+
+QUICK = 20
+"""Queries of the first part; each takes about ten seconds with its two refreshes and checks."""
+
+COMMITS = (
+    (
+        "INSERT INTO t VALUES ('a', 2, 0.5), ('d', 1, 3.0), (NULL, 5, NULL)",
+        "UPDATE u SET k = 'c', y = COALESCE(y, 0) + 1 WHERE k = 'a' AND y > 0",
+        "DELETE FROM v WHERE z = 1 OR j IS NULL",
+        "INSERT INTO w VALUES (1, 2), (2, 3), (2, 3), (3, NULL)",
+    ),
+    (
+        "MERGE INTO t USING (SELECT 'a' AS k, 1 AS x UNION ALL SELECT 'b', 2 UNION ALL SELECT 'e', 3) AS s ON t.k = s.k AND t.x = s.x "
+        "WHEN MATCHED AND t.d > 0 THEN DELETE WHEN MATCHED THEN UPDATE SET d = 0.25 WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.x, 1.5)",
+        "INSERT INTO u VALUES ('a', 3, 2.50), ('a', 3, 2.50), (NULL, NULL, NULL)",
+        "INSERT INTO v VALUES ('a', 1), ('b', 5), (NULL, 2)",
+        "DELETE FROM w WHERE a = 2 OR b IS NULL",
+    ),
+)
+
+
+def test_generated_on_spark(rn) -> None:
+    follow_all(rn, "generated", range(QUICK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(1, 10))
+def test_more_generated_on_spark(rn, part: int) -> None:
+    follow_all(rn, f"generated_{part}", range(part * QUICK, (part + 1) * QUICK))
+
+
+def follow_all(rn, schema: str, seeds: range) -> None:
+    """Every query is created, then refreshed and verified after each round; all failures are told at the end."""
+    rn.sql(f"CREATE SCHEMA {schema}")
+    rn.sql(f"USE {schema}")
+    random = Random(seeds.start)
+    for name, columns in TABLES.items():
+        table = Table(name, columns)
+        rn.sql(f"CREATE TABLE {name} ({', '.join(f'{n} {t}' for n, t in columns)}) USING delta")
+        rn.sql(insertion(table, Counter(row(random, columns) for _ in range(9))))
+    queries = {f"s_{seed}": Writer(Random(seed)).query(2 + seed % 5) for seed in seeds}
+    failures = {name: why for name, query in queries.items() if (why := attempt(lambda n=name, q=query: rn.create(n, q.sql, mode="DIFFERENTIAL")))}
+    for round_, statements in enumerate(COMMITS):
+        for statement in statements:
+            rn.sql(statement)
+        for name, query in queries.items():
+            if name not in failures and (why := attempt(lambda n=name, q=query: refresh(rn, n, q))):
+                failures[name] = f"round {round_}: {why}"
+    assert not failures, "\n\n".join(f"{name}: {queries[name].sql}\n  {why}" for name, why in failures.items())
+
+
+def refresh(rn, name: str, query: Query) -> None:
+    reads = any(re.search(rf"(FROM|JOIN) {table}\b", query.sql) for table in TABLES)
+    record = rn.refresh(name)
+    assert record.action == ("DIFFERENTIAL" if reads else "NO_DATA"), record
+    found = rn.verify(name)
+    assert found.ok, found
+
+
+def attempt(work) -> str | None:
+    try:
+        work()
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:2000]}"
+    return None
