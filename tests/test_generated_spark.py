@@ -27,7 +27,7 @@ COMMITS = (
     ),
     (
         "MERGE INTO t USING (SELECT 'a' AS k, 1 AS x UNION ALL SELECT 'b', 2 UNION ALL SELECT 'e', 3) AS s ON t.k = s.k AND t.x = s.x "
-        "WHEN MATCHED AND t.d > 0 THEN DELETE WHEN MATCHED THEN UPDATE SET d = 0.25 WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.x, 1.5)",
+        "WHEN MATCHED AND t.d > 0 THEN DELETE WHEN MATCHED THEN UPDATE SET d = 0.25 WHEN NOT MATCHED THEN INSERT (k, x, d) VALUES (s.k, s.x, 1.5)",
         "INSERT INTO u VALUES ('a', 3, 2.50), ('a', 3, 2.50), (NULL, NULL, NULL)",
         "INSERT INTO v VALUES ('a', 1), ('b', 5), (NULL, 2)",
         "DELETE FROM w WHERE a = 2 OR b IS NULL",

@@ -7,6 +7,7 @@ aggregate without keys has one row, always, also over an empty input.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -102,19 +103,21 @@ class Aggregate(Node):
         return tuple(values)
 
     def law(self, steps: Steps) -> str:
-        now, touched = steps.face(self.child, Face.AFTER), None
-        if self.keys:
-            touched = steps.touched(self.child, self.keys)
-            now = steps.restrict(now, self.keys, touched)
+        touched = steps.touched(self.child, self.keys) if self.keys else None
+        now = steps.face(self.child, Face.AFTER) if touched is None else steps.restrict(self.child, Face.AFTER, self.keys, touched)
         return steps.difference(self, steps.define("aggregate_now", self.select(now)), self._was(steps, touched))
 
     def _was(self, steps: Steps, touched: str | None) -> str:
         """The touched groups before: as they are stored, or else from the child's rows before."""
         if steps.stores(self):
-            stored = steps.face(self, Face.BEFORE)
-            return steps.restrict(stored, self.keys, touched) if touched is not None else stored
-        rows = steps.face(self.child, Face.BEFORE)
-        return steps.define("aggregate_was", self.select(steps.restrict(rows, self.keys, touched) if touched is not None else rows))
+            return steps.face(self, Face.BEFORE) if touched is None else steps.restrict(self, Face.BEFORE, self.keys, touched)
+        rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
+        return steps.define("aggregate_was", self.select(rows))
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        if not set(keys) <= set(self.keys):
+            return super().restricted(steps, face, keys, touched)
+        return steps.define("aggregate_touched", self.select(steps.restrict(self.child, face, keys, touched)))
 
     def arguments(self) -> str:
         kinds = [r.kind for r in self.rules]

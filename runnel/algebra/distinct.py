@@ -6,6 +6,7 @@ rows are looked up on both faces. NULL equals NULL, as DISTINCT has it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -35,6 +36,9 @@ class Distinct(Node):
 
     def law(self, steps: Steps) -> str:
         touched = steps.touched(self.child, self.names)
-        after = steps.restrict(steps.face(self.child, Face.AFTER), self.names, touched)
-        before = steps.restrict(steps.face(self.child, Face.BEFORE), self.names, touched)
+        after = steps.restrict(self.child, Face.AFTER, self.names, touched)
+        before = steps.restrict(self.child, Face.BEFORE, self.names, touched)
         return steps.difference(self, steps.define("distinct_now", self.select(after)), steps.define("distinct_was", self.select(before)))
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        return steps.define("distinct_touched", self.select(steps.restrict(self.child, face, keys, touched)))

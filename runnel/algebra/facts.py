@@ -15,6 +15,8 @@ class Facts:
 
     changed: frozenset[str] = frozenset()
     insert_only: frozenset[str] = frozenset()
+    small: bool = False
+    """Every change is known to be small: whatever it is joined with, it is the side to broadcast."""
 
     def __post_init__(self) -> None:
         assert self.insert_only <= self.changed, "a source that did not change cannot be insert-only"

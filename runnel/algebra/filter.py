@@ -5,11 +5,12 @@ A predicate that is NULL keeps nothing, on either face. Weights pass through, so
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import Column, Node, references, table
+from runnel.algebra.node import Column, Face, Node, references, table
 from runnel.algebra.steps import Steps
 
 
@@ -40,6 +41,9 @@ class Filter(Node):
         change = steps.change(self.child)
         assert change is not None
         return steps.define("filter_change", self.select(change))
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        return steps.define("filter_touched", self.select(steps.restrict(self.child, face, keys, touched)))
 
     def arguments(self) -> str:
         return self.predicate.sql("spark")

@@ -5,11 +5,12 @@ Each row gives its rows by itself, with its own weight. NULL or an empty array g
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Node, col, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, references, select, table
 from runnel.algebra.steps import Steps
 
 
@@ -46,6 +47,11 @@ class Generate(Node):
         change = steps.change(self.child)
         assert change is not None
         return steps.define("generate_change", self.select(change).select(col(WEIGHT)))
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        if not set(keys) <= set(self.child.names):
+            return super().restricted(steps, face, keys, touched)
+        return steps.define("generate_touched", self.select(steps.restrict(self.child, face, keys, touched)))
 
     def arguments(self) -> str:
         return f"{'outer ' if self.outer else ''}{self.generator.sql('spark')} as {', '.join(c.name for c in self.outputs)}"

@@ -47,7 +47,7 @@ class Intersect(Node):
         rows = [exp.select(*(col(n) for n in self.names)).from_(table(c)) for c in changes]
         touched = steps.define(f"{self.slug}_touched", exp.select("*").from_(_all(rows).subquery("s")).distinct(), small=True)
         now, was = (
-            steps.define(f"{self.slug}_{word}", self.select(*(steps.restrict(steps.face(s, face), self.names, touched) for s in self.children)))
+            steps.define(f"{self.slug}_{word}", self.select(*(steps.restrict(s, face, self.names, touched) for s in self.children)))
             for word, face in (("now", Face.AFTER), ("was", Face.BEFORE))
         )
         return steps.difference(self, now, was)

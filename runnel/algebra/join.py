@@ -1,16 +1,21 @@
 """change(L join R) = change(L) join R.after + L.before join change(R)
 
-Exact at any depth, for any condition, because both versions of every table can be read. A condition that is NULL joins
+A chain of joins is one join of many relations: each term begins at the change of one of them, with those before it as
+they were and those after it as they are, and reaches outward. Exact at any depth, for any condition, because both versions of every table can be read. A condition that is NULL joins
 nothing. Weights multiply; one side of each term is a plain relation, whose rows all weigh 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlglot import exp
 
+from runnel.algebra.condition import conjuncts
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, references, select, table
+from runnel.algebra.reach import Leaf, leaf, reach, touched_leaf
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
 
@@ -42,14 +47,32 @@ class Join(Node):
         return self._join(inputs[0], inputs[1], self.names)
 
     def law(self, steps: Steps) -> str:
-        left, right = steps.net(self.left), steps.net(self.right)
+        leaves, conditions = self.chain
         names = (*self.names, WEIGHT)
         terms = []
-        if left is not None:
-            terms.append(self._join(left, steps.face(self.right, Face.AFTER), names))
-        if right is not None:
-            terms.append(self._join(steps.face(self.left, Face.BEFORE), right, names))
-        return steps.define("join_change", _all(terms))
+        for i, changed in enumerate(leaves):
+            change = steps.net(changed)
+            if change is None:
+                continue
+            others = [leaf(steps.face(n, Face.BEFORE), n) for n in leaves[:i]] + [leaf(steps.face(n, Face.AFTER), n) for n in leaves[i + 1 :]]
+            terms.append(reach(steps, "join_term", Leaf(change, (*changed.names, WEIGHT)), others, conditions, names))
+        return steps.define("join_change", _all([exp.select(*(col(n) for n in names)).from_(table(t)) for t in terms]))
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        leaves, conditions = self.chain
+        start, same = touched_leaf(steps, touched, tuple(keys))
+        return reach(steps, f"join_{face}_touched", start, [leaf(steps.face(n, face), n) for n in leaves], [*same, *conditions], self.names)
+
+    @cached_property
+    def chain(self) -> tuple[list[Node], list[exp.Expr]]:
+        """The relations of nested joins from left to right, and the conjuncts of all their conditions."""
+        leaves: list[Node] = []
+        found = conjuncts(self.condition)
+        for side in (self.left, self.right):
+            inner, conditions = side.chain if isinstance(side, Join) else ([side], [])
+            leaves += inner
+            found += conditions
+        return leaves, found
 
     def _join(self, left: str, right: str, names: tuple[str, ...]) -> exp.Select:
         query = select(col(n) for n in names).from_(table(left, "l"))

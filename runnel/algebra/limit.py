@@ -54,7 +54,7 @@ class Limit(Node):
         if not self.keys:
             return super().law(steps)
         touched = steps.touched(self.child, self.keys)
-        faces = [steps.restrict(steps.face(self.child, face), self.keys, touched) for face in (Face.AFTER, Face.BEFORE)]
+        faces = [steps.restrict(self.child, face, self.keys, touched) for face in (Face.AFTER, Face.BEFORE)]
         return steps.difference(self, *(steps.define(f"limit_{word}", self.select(f)) for word, f in zip(("now", "was"), faces, strict=True)))
 
     def arguments(self) -> str:

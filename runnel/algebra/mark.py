@@ -6,13 +6,15 @@ comparison that is NULL as one, which the condition says.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import Column, Node, col, named, references, select, table
+from runnel.algebra.condition import equalities
+from runnel.algebra.node import Column, Face, Node, col, named, references, select, table
 from runnel.algebra.project import Project
-from runnel.algebra.semi_join import SemiJoin
+from runnel.algebra.semi_join import SemiJoin, narrowed
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import UnionAll
 
@@ -52,6 +54,13 @@ class Mark(Node):
         change = steps.change(self.parts)
         assert change is not None
         return change
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        if not set(keys) <= set(self.left.names):
+            return super().restricted(steps, face, keys, touched)
+        left = steps.restrict(self.left, face, keys, touched)
+        pairs, _ = equalities(self.condition, self.left.names, self.right.names)
+        return steps.define("mark_touched", self.select(left, narrowed(steps, self.right, face, pairs, left)))
 
     @property
     def parts(self) -> UnionAll:

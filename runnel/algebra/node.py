@@ -8,7 +8,7 @@ the tests run both ways. Weights are integers: +1 a row came, -1 a row went; dup
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
@@ -93,6 +93,13 @@ class Node:
     def law(self, steps: Steps) -> str:
         """The name of a step holding this node's change; asked only when a source below changed."""
         return steps.difference(self, steps.face(self, Face.AFTER), steps.face(self, Face.BEFORE))
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        """The rows of a face whose `keys` are among those of the step `touched`.
+
+        An operator overrides it to hand the keys down, so that the scans below read touched keys only.
+        """
+        return steps.semi(self, steps.face(self, face), keys, touched)
 
     def arguments(self) -> str:
         """What the node prints beside its title in `explain`."""

@@ -5,11 +5,12 @@ Expressions see NULL as Spark does. Rows that become equal simply share a weight
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Node, col, named, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
 from runnel.algebra.steps import Steps
 
 
@@ -45,6 +46,15 @@ class Project(Node):
         change = steps.change(self.child)
         assert change is not None
         return steps.define("project_change", self.select(change).select(col(WEIGHT)))
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        values = dict(zip(self.names, self.expressions, strict=True))
+        below = [values[k].name for k in keys if isinstance(values[k], exp.Column)]
+        if len(set(below)) != len(keys):
+            return super().restricted(steps, face, keys, touched)
+        renamed = (exp.alias_(col(k), exp.to_identifier(b, quoted=True)) for k, b in zip(keys, below, strict=True))
+        handed = steps.define("keys_below", exp.select(*renamed).from_(table(touched)), small=True)
+        return steps.define("project_touched", self.select(steps.restrict(self.child, face, below, handed)))
 
     def arguments(self) -> str:
         return ", ".join(named(e, c.name).sql("spark") for e, c in zip(self.expressions, self.outputs, strict=True))

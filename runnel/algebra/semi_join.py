@@ -7,6 +7,7 @@ existence matters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -58,6 +59,10 @@ class SemiJoin(Node):
             terms += self._flipped(steps, right)
         return steps.define("semijoin_change", _all(terms))
 
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        left = steps.restrict(self.left, face, keys, touched)
+        return steps.define("semijoin_touched", self._join(left, narrowed(steps, self.right, face, self._equalities[0], left)))
+
     @property
     def _equalities(self) -> tuple[list[Equality], list[exp.Expr]]:
         return equalities(self.condition, self.left.names, self.right.names)
@@ -67,7 +72,7 @@ class SemiJoin(Node):
         if pairs and not rest:
             return [self._flipped_keys(steps, pairs, right)]
         before = steps.face(self.left, Face.BEFORE)
-        moved = steps.define("semijoin_moved", _semi(self.left, before, right, self.condition, anti=False), small=True)
+        moved = steps.define("semijoin_moved", steps.broadcast(_semi(self.left, before, right, self.condition, anti=False), "r"), small=True)
         faces = {1: narrowed(steps, self.right, Face.AFTER, pairs, moved), -1: narrowed(steps, self.right, Face.BEFORE, pairs, moved)}
         return [steps.weighted(self._join(moved, face), exp.Literal.number(weight)) for weight, face in faces.items()]
 
@@ -79,6 +84,7 @@ class SemiJoin(Node):
         moved = steps.define("keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by), small=True)
         on = exp.and_(*(p.on(p.right.copy(), col(k, "m")) for p, k in zip(pairs, keys, strict=True)))
         near = exp.select("r.*").from_(table(steps.face(self.right, Face.AFTER), "r")).join(table(moved, "m"), on=on, join_type="left semi")
+        near = steps.broadcast(near, "m")
         partners = exp.select(*values, named(exp.Count(this=exp.Star()), "partners")).from_(table(steps.define("keys_near", near))).group_by(*by)
         same = exp.and_(*(exp.NullSafeEQ(this=col(k, "m"), expression=col(k, "n")) for k in keys))
         now = exp.func("coalesce", col("partners", "n"), exp.Literal.number(0))
@@ -92,7 +98,8 @@ class SemiJoin(Node):
         flipped = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
         rows = exp.select(*(col(n) for n in self.names), col(WEIGHT)).from_(table(steps.face(self.left, Face.BEFORE), "l"))
-        return rows.join(table(steps.define("keys_flipped", flipped, small=True), "f"), on=on, join_type="inner")
+        rows = rows.join(table(steps.define("keys_flipped", flipped, small=True), "f"), on=on, join_type="inner")
+        return steps.broadcast(rows, "f")
 
     def _join(self, left: str, right: str) -> exp.Select:
         return _semi(self.left, left, right, self.condition, self.anti)
@@ -108,7 +115,7 @@ def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others
         return relation
     on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in pairs))
     query = select(col(n) for n in node.names).from_(table(relation, "r")).join(table(others, "l"), on=on, join_type="left semi")
-    return steps.define(f"{node.slug}_near", query, small=True)
+    return steps.define(f"{node.slug}_near", steps.broadcast(query, "l"), small=True)
 
 
 def _semi(node: Node, left: str, right: str, condition: exp.Expr | None, anti: bool) -> exp.Select:

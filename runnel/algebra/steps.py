@@ -110,11 +110,30 @@ class Steps:
         """A query with a weight beside its columns: the one its input has, unless another is given."""
         return query.select(col(WEIGHT) if weight is None else named(exp.cast(weight, "bigint"), WEIGHT))
 
-    def restrict(self, relation: str, keys: Sequence[str], touched: str) -> str:
-        """The rows of a relation whose keys are touched; NULL equals NULL."""
+    def restrict(self, node: Node, face: Face, keys: Sequence[str], touched: str) -> str:
+        """The rows of a node's face whose keys are touched; NULL equals NULL. The keys travel down as far as operators let them."""
+        if face is Face.BEFORE and not node.sources & self.facts.changed:
+            face = Face.AFTER
+        key = (node, f"{face} {' '.join(keys)} {touched}")
+        if key not in self._memo:
+            stored = face is Face.BEFORE and self.stores(node)
+            name = self.semi(node, self.face(node, face), keys, touched) if stored else node.restricted(self, face, keys, touched)
+            self._memo[key] = name
+            self.small.add(name)
+        found = self._memo[key]
+        assert found is not None
+        return found
+
+    def semi(self, node: Node, relation: str, keys: Sequence[str], touched: str) -> str:
+        """The rows of a relation whose keys are touched."""
         on = exp.and_(*(exp.NullSafeEQ(this=col(k, "c"), expression=col(k, "t")) for k in keys))
-        query = exp.select("c.*").from_(table(relation, "c")).join(table(touched, "t"), on=on, join_type="left semi")
-        return self.define(f"{relation}_touched", query, small=True)
+        query = exp.select(*(col(n, "c") for n in node.names)) if node.names else exp.select("1")
+        query = query.from_(table(relation, "c")).join(table(touched, "t"), on=on, join_type="left semi")
+        return self.define(f"{relation}_touched", self.broadcast(query, "t"), small=True)
+
+    def broadcast(self, query: exp.Select, alias: str) -> exp.Select:
+        """A query whose side `alias` is the small one, if the facts say so. An engine cannot guess the size of a join's result."""
+        return query.hint(exp.Anonymous(this="BROADCAST", expressions=[exp.to_identifier(alias)]), copy=False) if self.facts.small else query
 
     def build(self, query: exp.Select) -> exp.Select:
         """`query` with every step it needs as a WITH clause in the order of definition."""

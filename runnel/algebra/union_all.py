@@ -5,12 +5,13 @@ NULLs need no care. A row present in several branches has the sum of their weigh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Node, col, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, select, table
 from runnel.algebra.steps import Steps
 
 
@@ -41,6 +42,9 @@ class UnionAll(Node):
     def law(self, steps: Steps) -> str:
         changes = [c for c in (steps.change(b) for b in self.branches) if c is not None]
         return steps.define("unionall_change", _all([exp.select(*(col(n) for n in (*self.names, WEIGHT))).from_(table(c)) for c in changes]))
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        return steps.define("unionall_touched", self.select(*(steps.restrict(b, face, keys, touched) for b in self.branches)))
 
 
 def _all(selects: list[exp.Select]) -> exp.Select:

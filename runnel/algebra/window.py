@@ -6,6 +6,7 @@ PARTITION BY there is one partition: every change recomputes the whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -45,16 +46,20 @@ class Window(Node):
         return select((*(col(n) for n in self.child.names), *values)).from_(table(inputs[0]))
 
     def law(self, steps: Steps) -> str:
-        after = steps.face(self.child, Face.AFTER)
         if not self.keys:
-            return steps.difference(self, steps.define("window_now", self.select(after)), steps.face(self, Face.BEFORE))
+            return super().law(steps)
         touched = steps.touched(self.child, self.keys)
-        now = steps.define("window_now", self.select(steps.restrict(after, self.keys, touched)))
+        now = steps.define("window_now", self.select(steps.restrict(self.child, Face.AFTER, self.keys, touched)))
         if steps.stores(self):
-            was = steps.restrict(steps.face(self, Face.BEFORE), self.keys, touched)
+            was = steps.restrict(self, Face.BEFORE, self.keys, touched)
         else:
-            was = steps.define("window_was", self.select(steps.restrict(steps.face(self.child, Face.BEFORE), self.keys, touched)))
+            was = steps.define("window_was", self.select(steps.restrict(self.child, Face.BEFORE, self.keys, touched)))
         return steps.difference(self, now, was)
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        if not set(keys) <= set(self.keys):
+            return super().restricted(steps, face, keys, touched)
+        return steps.define("window_touched", self.select(steps.restrict(self.child, face, keys, touched)))
 
     def arguments(self) -> str:
         calls = ", ".join(named(c, o.name).sql("spark") for c, o in zip(self.calls, self.outputs, strict=True))

@@ -10,6 +10,10 @@ from runnel.observe.record import Action, Mode
 from runnel.sources.facts import Kind, SourceFacts
 
 
+SMALL = 200_000
+"""Changed rows up to which the change is the side of a join that is broadcast."""
+
+
 @dataclass(frozen=True)
 class Decision:
     """What this refresh will do. `moves` is False when not even the frontier has to be written."""
@@ -49,7 +53,9 @@ def decide(definition: Definition, sources: list[SourceFacts], first: bool, full
 
 def facts_of(sources: list[SourceFacts], clocks: tuple[str, ...] = ()) -> Facts:
     """The facts that plans are specialised by."""
+    rows = [s.rows for s in sources if s.changed]
     return Facts(
+        small=all(r is not None for r in rows) and sum(r or 0 for r in rows) <= SMALL,
         changed=frozenset(s.key for s in sources if s.changed) | frozenset(clocks),
         insert_only=frozenset(s.key for s in sources if s.kind is Kind.INSERT_ONLY),
     )

@@ -37,6 +37,10 @@ from runnel.state import Entry
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
 from runnel.tables.content import LogFacts, content_sql
 
+MODERATE = 4 << 30
+"""Bytes of tables up to which a plan is made at once; beyond it adaptive execution decides between stages."""
+PARTITION = 64 << 20
+"""Bytes of tables per shuffle partition: with the change broadcast, little of them is ever shuffled."""
 ATTEMPTS = 3
 """A conflict means that somebody else moved the frontier; looking again usually finds nothing left to do."""
 SMALL_CHANGE = 1_000_000
@@ -98,6 +102,8 @@ def refresh(engine: Engine, name: str, full: bool = False) -> RefreshRecord:
                 raise
             finally:
                 engine.reader.clean()
+                if work.backing.log.local is not None:
+                    shutil.rmtree(f"{work.backing.log.local}/_steps", ignore_errors=True)
             engine.catalog.record(record)
             return record
     raise Internal("refresh ended without a record")
@@ -183,7 +189,7 @@ def write(work: Work) -> None:
     """One Spark job: compute the change and write it as files that nobody sees yet."""
     if work.decision.action is Action.NO_DATA or not work.direct:
         return
-    with work.engine.reader.configured(**_sized(work)):
+    with work.engine.reader.lock, work.engine.reader.configured(**_sized(work)):
         work.written = work.backing.write(change_of(work), BASE if work.first else TAIL, work.note.epoch + 1)
 
 
@@ -193,8 +199,8 @@ def commit(work: Work) -> None:
     if work.direct or work.decision.action is Action.NO_DATA:
         work.committed = work.backing.commit(work.version, work.written, note)
         return
-    rows = change_of(work)
-    with work.engine.reader.configured(**_sized(work)):
+    with work.engine.reader.lock, work.engine.reader.configured(**_sized(work)):
+        rows = change_of(work)
         work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, rows, BASE if work.first else TAIL, note)
     work.written = Written((), sum(_count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
 
@@ -236,7 +242,7 @@ def change_of(work: Work) -> DataFrame:
             reader.register(reader.table(work.backing.path, work.version), STORED)
         *shared, (_, rows) = work.plan.parts
         for name, sql in shared:
-            reader.register(reader.computed(sql), name)
+            reader.register(reader.computed(sql, f"{work.backing.path}/_steps/{work.note.epoch + 1}-{name}", work.plan.facts.small), name)
         return reader.session.sql(rows)
 
 
@@ -270,12 +276,18 @@ def _difference(work: Work, result: DataFrame) -> DataFrame:
 
 
 def _sized(work: Work) -> dict[str, str]:
-    """A small change needs few shuffle partitions and no adaptive execution; the user's own session is left alone."""
+    """Settings for one job: a small change over tables of moderate size is planned at once, with few partitions.
+
+    Adaptive execution plans a query stage by stage, which costs a job for each; it pays when sizes are unknown or large.
+    The user's own session is left alone.
+    """
     rows = [f.rows for f in work.facts if f.changed]
-    only_changes = work.plan is not None and all(i.face is Face.CHANGE for i in work.plan.inputs)
-    if work.decision.action is not Action.DIFFERENTIAL or not only_changes or any(r is None or r > SMALL_CHANGE for r in rows):
+    if work.decision.action is not Action.DIFFERENTIAL or work.plan is None or any(r is None or r > SMALL_CHANGE for r in rows):
         return {}
-    partitions = max(1, min(8, sum(r or 0 for r in rows) // 50_000))
+    read = sum(work.sources[i.source].log.size() for i in work.plan.inputs if i.face is not Face.CHANGE and i.source in work.sources)
+    if read > MODERATE:
+        return {}
+    partitions = max(1, min(8, sum(r or 0 for r in rows) // 50_000 + read // PARTITION))
     return {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partitions": str(partitions)}
 
 

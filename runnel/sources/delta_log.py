@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -48,6 +49,7 @@ class DeltaLog:
         self.path = path
         self.local = local_path(path)
         self._table: DeltaTable | None = None
+        self._size: tuple[int, int] | None = None
         self._born: tuple[int, int] | None = None
         self._checkpoint: tuple[int, int] | None = None
         self._commits: dict[int, Commit] = {}
@@ -81,6 +83,14 @@ class DeltaLog:
 
     def version(self) -> int:
         return self.table().version()
+
+    def size(self) -> int:
+        """Bytes of the files of the latest version."""
+        table = self.table()
+        if self._size is None or self._size[0] != table.version():
+            sizes = pa.table(table.get_add_actions(flatten=True)).column("size_bytes").to_pylist()
+            self._size = (table.version(), sum(sizes))
+        return self._size[1]
 
     def table_id(self) -> str:
         return str(self.table().metadata().id)

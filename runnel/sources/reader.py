@@ -55,10 +55,17 @@ class Reader:
             .load(path)
         )
 
-    def computed(self, sql: str) -> DataFrame:
-        """The rows of a small query, computed now and held by the driver, so that reading them twice costs nothing."""
+    def computed(self, sql: str, folder: str, few: bool) -> DataFrame:
+        """The rows of a step that several others read, computed now: held by the driver when few, else as files in `folder`."""
         frame = self.session.sql(sql)
-        return self.session.createDataFrame(frame.toArrow(), frame.schema)
+        if few:
+            try:
+                return self.session.createDataFrame(frame.toArrow(), frame.schema)
+            except PySparkException as error:
+                if "maxResultSize" not in str(error):
+                    raise
+        frame.write.parquet(folder)
+        return self.session.read.schema(frame.schema).parquet(folder)
 
     def register(self, frame: DataFrame, name: str | None = None) -> str:
         """A temporary view over a frame in Runnel's own session; its name."""

@@ -1,0 +1,68 @@
+"""Joins of several relations that start from a small one and reach outward, one relation at a time.
+
+A change of one table in a join of many touches few rows of the others. Beginning with it, each step joins what was
+reached so far with one more relation, by an equality where there is one, so that no two large relations ever meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from runnel.algebra.node import Node, col, references, select, table
+from runnel.algebra.steps import Steps
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One relation of the join: the step that holds its rows, and its columns."""
+
+    relation: str
+    names: tuple[str, ...]
+
+
+def reach(steps: Steps, label: str, start: Leaf, others: list[Leaf], conditions: list[exp.Expr], output: tuple[str, ...]) -> str:
+    """The step with the columns `output` of all relations joined on all conditions, beginning at `start`."""
+    reached, names = start.relation, list(start.names)
+    left, open_ = list(conditions), list(others)
+    if not open_:
+        own = [c for c in left if references(c) <= set(names)]
+        query = select(col(n) for n in output).from_(table(reached, "l"))
+        return steps.define(label, query.where(*own) if own else query)
+    while open_:
+        nearest = min(open_, key=lambda leaf: _distance(leaf, set(names), left))
+        open_.remove(nearest)
+        on = [c for c in left if references(c) <= {*names, *nearest.names}]
+        left = [c for c in left if not any(c is used for used in on)]
+        needed = {n for c in left for n in references(c)} | set(output)
+        kept = [n for n in (*names, *nearest.names) if n in needed] if open_ else list(output)
+        query = select(col(n) for n in kept).from_(table(reached, "l"))
+        if on:
+            query = query.join(table(nearest.relation, "r"), on=exp.and_(*(c.copy() for c in on)), join_type="inner")
+        else:
+            query = query.join(table(nearest.relation, "r"), join_type="cross")
+        reached = steps.define(label if not open_ else f"{label}_reached", steps.broadcast(query, "l"))
+        names = kept
+    return reached
+
+
+def _distance(leaf: Leaf, reached: set[str], conditions: list[exp.Expr]) -> int:
+    """0 when an equality leads there, 1 for any other condition, 2 for none."""
+    own = set(leaf.names)
+    linked = [c for c in conditions if references(c) & own and references(c) & reached and references(c) <= own | reached]
+    if any(isinstance(c, exp.EQ | exp.NullSafeEQ) for c in linked):
+        return 0
+    return 1 if linked else 2
+
+
+def touched_leaf(steps: Steps, touched: str, keys: tuple[str, ...]) -> tuple[Leaf, list[exp.Expr]]:
+    """The touched keys as a relation to start from, under names of their own, and what they must equal."""
+    names = tuple(f"__runnel_touched_{k}" for k in keys)
+    query = exp.select(*(exp.alias_(col(k), exp.to_identifier(n, quoted=True)) for k, n in zip(keys, names, strict=True))).from_(table(touched))
+    same: list[exp.Expr] = [exp.NullSafeEQ(this=col(k), expression=col(n)) for k, n in zip(keys, names, strict=True)]
+    return Leaf(steps.define(f"{touched}_keys", query), names), same
+
+
+def leaf(relation: str, node: Node) -> Leaf:
+    return Leaf(relation, node.names)
