@@ -16,6 +16,8 @@ from runnel.errors import DefinitionError
 MAX_TEXT = 1_000_000
 MAX_DEPTH = 500
 """Nesting that the parser's recursion still takes with room to spare."""
+MAX_CTES = 1_000
+MAX_COLUMNS = 2_000
 
 
 def parse_query(text: str) -> exp.Query:
@@ -33,13 +35,16 @@ def parse_query(text: str) -> exp.Query:
             hint="Correct the query; it must be one SELECT that Spark understands.",
             position=(first.get("line") or 1, first.get("col") or 1),
         ) from error
-    except (SqlglotError, RecursionError) as error:
+    except RecursionError as error:
+        raise too_deep() from error
+    except SqlglotError as error:
         raise DefinitionError("syntax error", code="SYNTAX", detail=str(error)[:300], hint="Correct the query.") from error
     if len(statements) != 1:
         raise DefinitionError(f"expected one query, found {len(statements)}", code="SYNTAX", hint="Give one SELECT without further statements.")
     tree = statements[0]
     while isinstance(tree, exp.Subquery | exp.Paren) and isinstance(tree.this, exp.Query):
         tree = tree.this
+    _check_tree(tree)
     if not isinstance(tree, exp.Query):
         raise DefinitionError(
             "a stream table is defined by a query", code="SYNTAX", detail=f"The statement is {_kind(tree)}.", hint="Begin with SELECT or WITH."
@@ -84,6 +89,31 @@ def _check_size(text: str) -> None:
         raise DefinitionError(
             f"the query nests {deepest:,} parentheses, more than {MAX_DEPTH}", code="TOO_LARGE", hint="Split it into several stream tables."
         )
+
+
+def _check_tree(tree: exp.Expr) -> None:
+    """Bounds on what later passes walk over, checked without recursion."""
+    open_: list[tuple[exp.Expr, int]] = [(tree, 0)]
+    while open_:
+        node, depth = open_.pop()
+        if depth > MAX_DEPTH:
+            raise too_deep()
+        for what, many, most in _parts(node):
+            if many > most:
+                raise DefinitionError(
+                    f"the query has {many:,} {what}, more than {most:,}", code="TOO_LARGE", hint="Split it into several stream tables."
+                )
+        open_ += [(child, depth + 1) for child in node.iter_expressions()]
+
+
+def _parts(node: exp.Expr) -> list[tuple[str, int, int]]:
+    match node:
+        case exp.With():
+            return [("WITH queries", len(node.expressions), MAX_CTES)]
+        case exp.Select():
+            return [("columns in one SELECT", len(node.expressions), MAX_COLUMNS)]
+        case _:
+            return []
 
 
 def _kind(tree: exp.Expr) -> str:

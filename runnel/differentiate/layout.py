@@ -28,6 +28,8 @@ class Layout:
     partials: tuple[str, ...]
     finish: str
     output: tuple[Column, ...]
+    required: tuple[str, ...] = ()
+    """Stored columns that are never NULL."""
 
     def __post_init__(self) -> None:
         assert self.kind in ("rows", "groups"), self.kind
@@ -49,7 +51,7 @@ class Layout:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Layout:
         columns = {k: tuple(Column(**c) for c in data[k]) for k in ("stored", "output")}
-        return cls(**{**data, **columns, "keys": tuple(data["keys"]), "partials": tuple(data["partials"])})
+        return cls(**{**data, **columns, "keys": tuple(data["keys"]), "partials": tuple(data["partials"]), "required": tuple(data.get("required", ()))})
 
     def __str__(self) -> str:
         columns = ", ".join(map(str, self.stored))

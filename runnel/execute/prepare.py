@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from runnel.algebra import WEIGHT, Aggregate, Column, Node, Scan
 from runnel.bind import bind, clock, parse_query, refuse
@@ -24,7 +24,7 @@ from runnel.execute.lookup import SparkLookup
 from runnel.observe.record import Mode
 from runnel.settings import Settings
 from runnel.sources.delta_log import DeltaLog
-from runnel.tables.content import HASH, LEVEL
+from runnel.tables.content import HASH, LEVEL, finished_sql, quote
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def prepare(
         root = None
     layout = root.layout if root is not None else rows_layout(_storable(output), output)
     _check_printed(lookup, sql, output)
+    layout = agreeing(spark, layout, spark.sql(spoken).schema)
     definition = Definition(
         id=uuid.uuid4().hex,
         name=name,
@@ -126,10 +127,65 @@ def rebind(definition: Definition, lookup: SparkLookup, settings: Settings, trac
 def backing_schema(spark: SparkSession, layout: Layout) -> StructType:
     """Stored columns, hash, weight and level."""
     typed = ", ".join(f"CAST(NULL AS {c.type}) AS `{c.name}`" for c in layout.stored)
-    fields = [StructField(f.name, f.dataType, True) for f in spark.sql(f"SELECT {typed}").schema.fields] if typed else []
+    described = spark.sql(f"SELECT {typed}").schema.fields if typed else []
+    fields = [StructField(f.name, f.dataType, f.name not in layout.required) for f in described]
     if layout.kind == "rows":
         fields.append(StructField(HASH, LongType(), True))
     return StructType([*fields, StructField(WEIGHT, LongType(), True), StructField(LEVEL, StringType(), True)])
+
+
+def agreeing(spark: SparkSession, layout: Layout, expected: StructType) -> Layout:
+    """The layout whose finished columns have the names, types and nullability of Spark's own analysis of the query.
+
+    A type that differs is our mistake and refuses the table. NULLs that cannot be are said so: by the stored column where
+    the result is stored as it is, else by a default that is never taken.
+    """
+    plain = layout.kind == "rows" and len(layout.stored) == len(layout.output) and "WITH" not in layout.finish
+    if plain:
+        required = tuple(s.name for s, f in zip(layout.stored, expected.fields, strict=True) if not f.nullable)
+        layout = replace(layout, required=required)
+    found = _finished_schema(spark, layout)
+    differ = [f"{f.name} {f.dataType.simpleString()}" for f, e in zip(found, expected.fields, strict=True) if not _same_type(f.dataType, e.dataType)]
+    if differ or [f.name for f in found] != [e.name for e in expected.fields]:
+        raise Internal(
+            "the maintained result differs in type from the query",
+            detail=f"Spark gives {expected.simpleString()}, the operators {StructType(found).simpleString()}.",
+        )
+    values = []
+    for f, e in zip(found, expected.fields, strict=True):
+        name = quote(e.name)
+        if f.nullable and not e.nullable and (default := _default(e.dataType.simpleString())):
+            values.append(f"COALESCE({name}, {default}) AS {name}")
+        elif not f.nullable and e.nullable:
+            values.append(f"CASE WHEN TRUE THEN {name} END AS {name}")
+        else:
+            values.append(name)
+    if all(v.startswith("`") for v in values):
+        return layout
+    return replace(layout, finish=f"SELECT {', '.join(values)} FROM ({layout.finish}) AS agreeing")
+
+
+def _finished_schema(spark: SparkSession, layout: Layout) -> list[StructField]:
+    view = f"__runnel_empty_{uuid.uuid4().hex[:12]}"
+    spark.createDataFrame([], backing_schema(spark, layout)).createOrReplaceTempView(view)
+    try:
+        return list(spark.sql(finished_sql(layout, view)).schema.fields)
+    finally:
+        spark.catalog.dropTempView(view)
+
+
+def _same_type(a: DataType, b: DataType) -> bool:
+    """Equal but for the nullability of what is nested."""
+    return a.simpleString() == b.simpleString()
+
+
+def _default(type_: str) -> str | None:
+    """A value of a type, to stand where NULL never is. Nested types have none, and stay nullable."""
+    if type_.startswith(("array", "map", "struct", "variant", "interval")):
+        return None
+    zero = {"string": "''", "boolean": "FALSE", "binary": "X''", "date": "DATE'1970-01-01'", "timestamp": "TIMESTAMP'1970-01-01'"}
+    zero["timestamp_ntz"] = "TIMESTAMP_NTZ'1970-01-01'"
+    return zero.get(type_, f"CAST(0 AS {type_})")
 
 
 def _sources(lookup: SparkLookup, relations: dict[str, Relation], root: Root | None, backing: dict[str, str]) -> tuple[SourceRef, ...]:

@@ -34,10 +34,10 @@ class Case:
 
 def generate(seed: int) -> Case:
     random = Random(seed)
-    query = Writer(random).query(random.choice((2, 3, 4, 4, 5, 5, 6, 7)))
+    query = Writer(random).query(random.choice((2, 3, 3, 4, 4, 5, 5, 6, 7)))
     tables = [Table(name, columns, [row(random, columns) for _ in range(random.choice((0, 2, 5, 8)))]) for name, columns in TABLES.items()]
     fixture = Fixture(f"seed {seed}", "", tables, [], [query.sql])
-    _commits(random, fixture, random.choice((2, 2, 3)))
+    _commits(random, fixture, random.choice((2, 2, 2, 3)))
     return Case(query, fixture)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
 
 from runnel.algebra import STORED, WEIGHT, Column, Facts
 from runnel.bind import Bound, bind, parse_query
@@ -37,7 +38,8 @@ def maintain(fixture: Fixture, modes: tuple[str, ...] = MODES) -> Iterator[Step]
     states = fixture.states()
     duck.load(states[0], states[0], [])
     bound = bind(fixture.query, DuckLookup(duck))
-    copies = [Copy(duck, fixture.query, bound, mode) for mode in modes]
+    trees = {rules: Tree(bound, rules) for rules in {_with_rules(mode) for mode in modes}}
+    copies = [Copy(duck, fixture.query, trees[_with_rules(mode)], mode) for mode in modes]
     for index, commit in enumerate([None, *fixture.commits]):
         if commit is not None:
             duck.load(states[index - 1], states[index], commit.changes)
@@ -58,16 +60,30 @@ def facts_of(commit: Commit | None, sources: frozenset[str]) -> Facts:
     return Facts(frozenset(changed), frozenset(t for t in changed if min(weights[t]) > 0))
 
 
+def _with_rules(mode: str) -> bool:
+    return mode != "laws_without_rules"
+
+
+class Tree:
+    """A bound query in its canonical form, shared by the modes that have the same rules."""
+
+    def __init__(self, bound: Bound, rules: bool) -> None:
+        self.node = canonicalize(bound.node, disabled=[] if rules else [r.__name__ for r in RULES])
+        names = parse_query(bound.sql).named_selects
+        self.output = tuple(Column(n, c.type) for n, c in zip(names, self.node.columns, strict=True))
+        self.root: Root = root_of(self.node, self.output)
+
+    @cached_property
+    def first_load(self) -> ChangePlan:
+        return recompute(self.root, None)
+
+
 class Copy:
     """A backing table in one mode."""
 
-    def __init__(self, duck: Duck, query: str, bound: Bound, mode: str) -> None:
+    def __init__(self, duck: Duck, query: str, tree: Tree, mode: str) -> None:
         self.duck, self.query, self.mode = duck, query, mode
-        rules_off = [r.__name__ for r in RULES] if mode == "laws_without_rules" else []
-        self.tree = canonicalize(bound.node, disabled=rules_off)
-        names = parse_query(bound.sql).named_selects
-        self.output = tuple(Column(n, c.type) for n, c in zip(names, self.tree.columns, strict=True))
-        self.root: Root = root_of(self.tree, self.output)
+        self.tree, self.output, self.root = tree, tree.output, tree.root
         self.plan: ChangePlan | None = None
         self.plans: dict[Facts, ChangePlan] = {}
         columns = ", ".join(f'"{c.name}" {to_duck_type(c.type)}' for c in self.root.layout.stored)
@@ -78,7 +94,7 @@ class Copy:
 
     def refresh(self, facts: Facts, first: bool) -> None:
         if first:
-            self._append(recompute(self.root, None))
+            self._append(self.tree.first_load)
         elif facts.changed and self.mode == "recompute":
             self._view("stored", self._stored())
             self._append(recompute(self.root, "stored"))
@@ -97,7 +113,7 @@ class Copy:
         )
 
     def explain(self) -> str:
-        return f"\n{self.query}\n\n{self.tree}\n\n{self.root.layout}\n\n{self.plan}"
+        return f"\n{self.query}\n\n{self.tree.node}\n\n{self.root.layout}\n\n{self.plan}"
 
     def _append(self, plan: ChangePlan) -> None:
         self.plan = plan

@@ -1,0 +1,121 @@
+"""What only Spark can show of the algebra: the clock, the schema of results, limits on the size of a query."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from runnel.errors import DefinitionError, Unsupported
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def shop(rn):
+    rn.sql("CREATE SCHEMA algebra_spark")
+    rn.sql("USE algebra_spark")
+    rn.sql("CREATE TABLE t (id INT NOT NULL, k STRING, x INT, d DOUBLE, a ARRAY<INT>, ts TIMESTAMP)")
+    rn.sql(
+        """INSERT INTO t VALUES (1, 'a', 1, 0.5, array(1, 2), TIMESTAMP'2026-02-23 12:00:00Z'),
+           (2, 'a', 1, 1.5, NULL, TIMESTAMP'2026-02-28 12:00:00Z'), (3, NULL, NULL, NULL, array(), TIMESTAMP'2026-03-01 11:00:00Z')"""
+    )
+    rn.sql("CREATE TABLE e (src INT, dst INT NOT NULL)")
+    rn.sql("INSERT INTO e VALUES (1, 2), (2, 3)")
+    return rn
+
+
+@pytest.fixture
+def clock(rn, monkeypatch):
+    """A clock that the test turns."""
+    hands = {"now": START}
+    monkeypatch.setattr(rn._engine, "now", lambda: hands["now"])
+    return hands
+
+
+def test_rows_leave_a_moving_window_without_any_source_change(shop, clock) -> None:
+    shop.create("last_week", "SELECT id, ts FROM t WHERE ts > now() - INTERVAL 7 DAYS", mode="DIFFERENTIAL")
+    assert sorted(r.id for r in shop.table("last_week").collect()) == [1, 2, 3]
+    clock["now"] = START + timedelta(days=1)
+    record = shop.refresh("last_week")
+    assert record.action == "DIFFERENTIAL" and "clock.now moved" in record.reason
+    assert sorted(r.id for r in shop.table("last_week").collect()) == [2, 3]
+    assert shop.verify("last_week").ok
+    shop.drop("last_week")
+
+
+def test_a_date_moves_once_a_day(shop, clock) -> None:
+    shop.create("age", "SELECT id, datediff(current_date(), CAST(ts AS DATE)) AS days FROM t", mode="DIFFERENTIAL")
+    clock["now"] = START + timedelta(hours=1)
+    assert shop.refresh("age").action == "NO_DATA"
+    clock["now"] = START + timedelta(days=2)
+    assert shop.refresh("age").action == "DIFFERENTIAL"
+    assert {r.id: r.days for r in shop.table("age").collect()} == {1: 8, 2: 3, 3: 2}
+    assert shop.verify("age").ok
+    shop.drop("age")
+
+
+SCHEMAS = {
+    "rows": "SELECT id, k, x + 1 AS y FROM t",
+    "groups": "SELECT k, COUNT(*) AS n, SUM(x) AS s, COALESCE(MAX(x), 0) AS m FROM t GROUP BY k",
+    "padded": "SELECT t.id, e.dst FROM t LEFT JOIN e ON t.x = e.src",
+    "ranked": "SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY id) AS place FROM t",
+    "exploded": "SELECT id, one FROM t LATERAL VIEW OUTER explode(a) v AS one",
+    "nested": "SELECT id, named_struct('k', k, 'a', a) AS s, map('x', x) AS m FROM t",
+    "scalar": "SELECT id, (SELECT COUNT(*) FROM e WHERE e.src = t.x) AS n FROM t",
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_names_types_and_nullability_are_those_of_the_query(shop, name: str) -> None:
+    shop.create(f"schema_{name}", SCHEMAS[name], mode="DIFFERENTIAL")
+    found = [(f.name, f.dataType.simpleString(), f.nullable) for f in shop.table(f"schema_{name}").schema.fields]
+    expected = [(f.name, f.dataType.simpleString(), f.nullable) for f in shop.spark.sql(SCHEMAS[name]).schema.fields]
+    assert found == expected
+    shop.drop(f"schema_{name}")
+
+
+def test_an_update_of_columns_that_nobody_reads_changes_nothing(shop) -> None:
+    shop.create("narrow", "SELECT t.k, e.dst FROM t JOIN e ON t.x = e.src", mode="DIFFERENTIAL")
+    shop.sql("UPDATE t SET d = d + 1 WHERE id = 1")
+    record = shop.refresh("narrow")
+    assert (record.action, record.rows_out) == ("DIFFERENTIAL", 0)
+    assert shop.verify("narrow").ok
+    shop.drop("narrow")
+
+
+def test_a_scalar_subquery_of_several_rows_fails_as_in_spark(shop) -> None:
+    shop.create("single", "SELECT id, (SELECT dst FROM e WHERE e.src = t.x) AS one FROM t", mode="DIFFERENTIAL")
+    shop.sql("INSERT INTO e VALUES (1, 9)")
+    with pytest.raises(Exception, match="more than one row"):
+        shop.refresh("single")
+    shop.sql("DELETE FROM e WHERE dst = 9")
+    assert shop.refresh("single").action == "DIFFERENTIAL"
+    assert shop.verify("single").ok
+    shop.drop("single")
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("SELECT " + "(" * 10_000 + "x" + ")" * 10_000 + " AS y FROM t", "TOO_LARGE"),
+        ("WITH " + ", ".join(f"c{i} AS (SELECT x FROM t)" for i in range(1_001)) + " SELECT x FROM c1", "TOO_LARGE"),
+        ("SELECT " + ", ".join(f"x AS x{i}" for i in range(2_001)) + " FROM t", "TOO_LARGE"),
+        ("SELECT " + " + ".join(["x"] * 20_000) + " AS y FROM t", "TOO_LARGE"),
+    ],
+    ids=["parentheses", "ctes", "columns", "chain"],
+)
+def test_a_query_beyond_bounds_gets_a_clear_error(shop, query: str, code: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        shop.create("large", query)
+    assert caught.value.code == code, caught.value
+
+
+def test_a_statistic_of_doubles_inside_a_larger_query_is_recomputed_and_said_so(shop) -> None:
+    query = "SELECT t.id, s.sd FROM t JOIN (SELECT k, STDDEV(d) AS sd FROM t GROUP BY k) s ON t.k = s.k"
+    with pytest.raises(Unsupported, match="last digits"):
+        shop.create("spread", query, mode="DIFFERENTIAL")
+    assert shop.create("spread", query).action == "FULL"
+    shop.drop("spread")
