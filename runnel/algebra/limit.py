@@ -45,7 +45,7 @@ class Limit(Node):
             return query.offset(self.offset) if self.offset else query
         rank = exp.Window(this=exp.RowNumber(), partition_by=[col(k) for k in self.keys], order=exp.Order(expressions=[o.copy() for o in self.order]))
         ranked = select((*names, exp.alias_(rank, RANK))).from_(table(inputs[0])).subquery("ranked")
-        bounds = [exp.GT(this=col(RANK), expression=exp.Literal.number(self.offset))]
+        bounds: list[exp.Expr] = [exp.GT(this=col(RANK), expression=exp.Literal.number(self.offset))]
         if self.count is not None:
             bounds.append(exp.LTE(this=col(RANK), expression=exp.Literal.number(self.offset + self.count)))
         return select([c.copy() for c in names]).from_(ranked).where(*bounds)

@@ -7,6 +7,7 @@ as the query itself ends. A step that reads itself twice is not linear: it is re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,7 +79,7 @@ class Recursive(Node):
         return self.base.columns
 
     @cached_property
-    def sources(self) -> frozenset[str]:  # type: ignore[override]
+    def sources(self) -> frozenset[str]:
         return (self.base.sources | self.step.sources) - {self.key}
 
     @property
@@ -129,7 +130,9 @@ class Recursive(Node):
         del steps.inputs[self.key, Face.AFTER]
         return change
 
-    def _loop(self, steps: Steps, label: str, start: exp.Select, names: tuple[str, ...], round_, inner: Steps, face: Face) -> str:  # type: ignore[no-untyped-def]
+    def _loop(
+        self, steps: Steps, label: str, start: exp.Select, names: tuple[str, ...], round_: Callable[[Steps], str], inner: Steps, face: Face
+    ) -> str:
         """WITH RECURSIVE around a step whose own steps stand inside it as subqueries, since they read its rows."""
         inner.inputs = steps.inputs
         rows = f"{self.name}_{label}"

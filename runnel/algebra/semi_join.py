@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.condition import Equality, equalities, together
+from runnel.algebra.condition import Equality, equalities
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
@@ -43,7 +43,7 @@ class SemiJoin(Node):
         return self.left.columns
 
     @property
-    def grows_with_inserts(self) -> bool:  # type: ignore[override]
+    def grows_with_inserts(self) -> bool:
         return not self.anti and self.left.grows_with_inserts and self.right.grows_with_inserts
 
     def select(self, *inputs: str) -> exp.Select:
@@ -81,7 +81,9 @@ class SemiJoin(Node):
         keys = [f"key{i}" for i in range(len(pairs))]
         values = [named(p.right.copy(), k) for p, k in zip(pairs, keys, strict=True)]
         by = [exp.Literal.number(i + 1) for i in range(len(keys))]
-        moved = steps.define("keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by), small=True)
+        moved = steps.define(
+            "keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by), small=True
+        )
         on = exp.and_(*(p.on(p.right.copy(), col(k, "m")) for p, k in zip(pairs, keys, strict=True)))
         near = exp.select("r.*").from_(table(steps.face(self.right, Face.AFTER), "r")).join(table(moved, "m"), on=on, join_type="left semi")
         near = steps.broadcast(near, "m")
@@ -95,7 +97,9 @@ class SemiJoin(Node):
             .from_(table(moved, "m"))
             .join(table(steps.define("keys_now", partners), "n"), on=same, join_type="left")
         )
-        flipped = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
+        flipped = (
+            exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
+        )
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
         rows = exp.select(*(col(n) for n in self.names), col(WEIGHT)).from_(table(steps.face(self.left, Face.BEFORE), "l"))
         rows = rows.join(table(steps.define("keys_flipped", flipped, small=True), "f"), on=on, join_type="inner")

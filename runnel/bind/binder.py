@@ -165,9 +165,8 @@ class Binder:
             if distinct.args.get("on"):
                 raise refuse.unsupported("DISTINCT ON", distinct)
             node = Distinct(node)
-        if empties is not None:
-            empties = {u: e for (_, u), e in zip(columns, empties, strict=True)}
-        outputs = Outputs(node, columns, moved, empties)
+        over_nothing = {u: e for (_, u), e in zip(columns, empties, strict=True)} if empties is not None else None
+        outputs = Outputs(node, columns, moved, over_nothing)
         return self._cut(tree, outputs, [ordered_by(o, names[i]) for o, i in keys])
 
     def _expanded(self, tree: exp.Select, scope: Scope) -> list[exp.Expr]:
@@ -514,4 +513,3 @@ def number(clause: exp.Expr | None) -> int | None:
     if isinstance(value, exp.Var | exp.Column) and value.name.upper() == "ALL":
         return None
     raise refuse.unsupported("LIMIT or OFFSET that is not a number", clause)
-

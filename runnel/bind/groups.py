@@ -85,7 +85,7 @@ def aggregate(
     for k in keys:
         node, wanted[k] = subqueries.expression(binder, node, k, scope, ctes)
     values: dict[exp.Expr, exp.Expr] = {}
-    for a in dict.fromkeys(a for c in calls for a in _arguments(c)):
+    for a in dict.fromkeys(a for c in calls for a in arguments(c)):
         node, values[a] = subqueries.expression(binder, node, a, scope, ctes)
     parts = [(hint(k), _kept(e, k, sets, number)) for k, e in wanted.items()]
     parts += [(hint(a), e) for a, e in values.items()]
@@ -95,7 +95,7 @@ def aggregate(
     argument_names = dict(zip(values, below.names[len(wanted) :], strict=False))
     extra_names = dict(zip(extra, below.names[len(wanted) + len(values) :], strict=True))
 
-    templates = [_template(c, argument_names) for c in calls]
+    templates = [template(c, argument_names) for c in calls]
     types = call_types(binder, below, templates)
     bound = tuple(Call(Column(binder.fresh(hint(c)), t), e) for c, t, e in zip(calls, types, templates, strict=True))
     result: Node = Aggregate(below, tuple(dict.fromkeys([*key_names.values(), *extra_names.values()])), bound)
@@ -241,14 +241,16 @@ class _Grouping:
 _STRUCTURE = (exp.Filter, exp.Where, exp.WithinGroup, exp.Order, exp.Ordered, exp.IgnoreNulls, exp.RespectNulls, exp.Distinct, exp.Tuple)
 
 
-def _arguments(call: exp.Expr) -> list[exp.Expr]:
+def arguments(call: exp.Expr) -> list[exp.Expr]:
     """What a call reads, each as one expression below the aggregate. Constants stay in the call."""
     if isinstance(call, _STRUCTURE) or is_call(call):
-        return [a for part in call.args.values() for p in (part if isinstance(part, list) else [part]) if isinstance(p, exp.Expr) for a in _arguments(p)]
+        return [
+            a for part in call.args.values() for p in (part if isinstance(part, list) else [part]) if isinstance(p, exp.Expr) for a in arguments(p)
+        ]
     return [call] if _reads(call) else []
 
 
-def _template(call: exp.Expr, names: dict[exp.Expr, str]) -> exp.Expr:
+def template(call: exp.Expr, names: dict[exp.Expr, str]) -> exp.Expr:
     """The call over the columns below it."""
     if call in names:
         return col(names[call])
@@ -259,9 +261,9 @@ def _template(call: exp.Expr, names: dict[exp.Expr, str]) -> exp.Expr:
         return copy
     for key, part in call.args.items():
         if isinstance(part, exp.Expr):
-            copy.set(key, _template(part, names))
+            copy.set(key, template(part, names))
         elif isinstance(part, list):
-            copy.set(key, [_template(p, names) if isinstance(p, exp.Expr) else p for p in part])
+            copy.set(key, [template(p, names) if isinstance(p, exp.Expr) else p for p in part])
     return copy
 
 
@@ -329,4 +331,3 @@ def hint(e: exp.Expr) -> str:
         return e.name
     names = "_".join(dict.fromkeys(c.name for c in e.find_all(exp.Column)))
     return f"{refuse.function_name(e)}_{names}"[:40] if isinstance(e, exp.Func) else (names[:40] or "value")
-

@@ -33,17 +33,22 @@ def _pivot(binder: Binder, node: Node, scope: Scope, columns: dict[str, str], pi
     calls = [(e.alias if isinstance(e, exp.Alias) else "", binder.resolve(e.unalias(), scope)) for e in pivot.expressions]
     used = {c.name for e in (*tested, *(c for _, c in calls)) for c in e.find_all(exp.Column)}
     keys = {n: u for n, u in columns.items() if u not in used}
-    filters, made = [], []
+    filters: list[tuple[str, exp.Expr]] = []
+    made: list[tuple[str, int, exp.Expr]] = []
     for value in field.expressions:
-        wanted = [w for w in _parts(value.unalias())]
+        wanted = _parts(value.unalias())
         test = exp.and_(*(exp.NullSafeEQ(this=t.copy(), expression=w.copy()) for t, w in zip(tested, wanted, strict=True)))
-        label = value.alias if isinstance(value, exp.PivotAlias | exp.Alias) else "_".join(w.name if isinstance(w, exp.Literal | exp.Null) else w.sql("spark") for w in wanted)
+        label = (
+            value.alias
+            if isinstance(value, exp.PivotAlias | exp.Alias)
+            else "_".join(w.name if isinstance(w, exp.Literal | exp.Null) else w.sql("spark") for w in wanted)
+        )
         filters.append(("chosen", test))
         made += [(f"{label}_{alias or call.sql('spark')}" if len(calls) > 1 else label, len(filters) - 1, call) for alias, call in calls]
-    node, arguments = binder.extended(node, [("argument", a) for a in dict.fromkeys(a for _, c in calls for a in groups._arguments(c))])
-    names = dict(zip(dict.fromkeys(a for _, c in calls for a in groups._arguments(c)), arguments, strict=True))
+    node, arguments = binder.extended(node, [("argument", a) for a in dict.fromkeys(a for _, c in calls for a in groups.arguments(c))])
+    names = dict(zip(dict.fromkeys(a for _, c in calls for a in groups.arguments(c)), arguments, strict=True))
     node, chosen = binder.extended(node, filters)
-    templates = [exp.Filter(this=groups._template(c, names), expression=exp.Where(this=col(chosen[i]))) for _, i, c in made]
+    templates: list[exp.Expr] = [exp.Filter(this=groups.template(c, names), expression=exp.Where(this=col(chosen[i]))) for _, i, c in made]
     types = groups.call_types(binder, node, templates)
     outputs = [Column(binder.fresh(n), t) for (n, _, _), t in zip(made, types, strict=True)]
     aggregate = Aggregate(node, tuple(keys.values()), tuple(Call(o, t) for o, t in zip(outputs, templates, strict=True)))

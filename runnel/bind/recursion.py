@@ -38,9 +38,7 @@ def recursive(binder: Binder, cte: exp.Expr, ctes: Ctes) -> Outputs:
     itself = Itself(name, own, tuple(c.name for c in outputs))
     step = binder.query(body.right, {**ctes, cte.alias.lower(): Outputs(itself, tuple((n, c.name) for n, c in zip(names, own, strict=True)))})
     _check_monotone(step.node, itself, body.right)
-    node = Recursive(
-        branch(base.node, [u for _, u in base.columns], outputs), branch(step.node, [u for _, u in step.columns], outputs), name
-    )
+    node = Recursive(branch(base.node, [u for _, u in base.columns], outputs), branch(step.node, [u for _, u in step.columns], outputs), name)
     return Outputs(node, tuple((n, c.name) for n, c in zip(names, outputs, strict=True)))
 
 

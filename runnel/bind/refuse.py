@@ -14,9 +14,7 @@ NONDETERMINISTIC = frozenset(
     "current_schema version current_timezone current_time reflect java_method try_reflect".split()
 )
 
-_CONSTRUCTS: tuple[tuple[type[exp.Expr], str, str], ...] = (
-    (exp.TableSample, "TABLESAMPLE", "a sample differs each time it is taken"),
-)
+_CONSTRUCTS: tuple[tuple[type[exp.Expr], str, str], ...] = ((exp.TableSample, "TABLESAMPLE", "a sample differs each time it is taken"),)
 
 
 def nondeterministic(tree: exp.Expr) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from runnel.algebra import Aggregate, Call, Column, Distinct, Filter, Join, Mark, Node, OuterJoin, Project, SemiJoin
+from runnel.algebra import Aggregate, Call, Column, Distinct, Domain, Filter, Join, Mark, Node, OuterJoin, Project, SemiJoin
 from runnel.algebra.condition import conjuncts, together
 from runnel.algebra.node import col
 from runnel.bind import generators, refuse
@@ -27,7 +27,8 @@ _PREDICATES = (exp.Exists, exp.In)
 
 def filtered(binder: Binder, node: Node, predicate: exp.Expr, scope: Scope, ctes: Ctes) -> Node:
     """WHERE or HAVING: plain conjuncts first, so that subqueries are asked about fewer rows."""
-    plain, asked = [], []
+    plain: list[exp.Expr] = []
+    asked: list[exp.Expr] = []
     for part in conjuncts(pushed_not(predicate)):
         (asked if within_queries(part) else plain).append(part)
     if plain:
@@ -78,17 +79,15 @@ def _is_predicate(e: exp.Expr) -> bool:
 
 def _semi(binder: Binder, node: Node, predicate: exp.Expr, negated: bool, scope: Scope, ctes: Ctes) -> Node:
     node, asked = _asked(binder, node, predicate, negated, scope, ctes)
-    kept = [c.name for c in node.columns]
-    for right, condition in asked if negated else asked[:1]:
+    for right, condition in asked:
         node = SemiJoin(node, right, condition, anti=negated)
-    del kept
     return node
 
 
 def _marked(binder: Binder, node: Node, predicate: exp.Expr, negated: bool, scope: Scope, ctes: Ctes) -> tuple[Node, exp.Expr]:
     node, asked = _asked(binder, node, predicate, negated, scope, ctes)
     marks = []
-    for right, condition in asked if negated else asked[:1]:
+    for right, condition in asked:
         mark = binder.fresh("exists")
         node = Mark(node, right, condition, mark)
         marks.append(col(mark))
@@ -102,9 +101,7 @@ def _asked(
     """What must exist (one relation and condition), or for NOT IN what must not: a match, a NULL there, any row for a NULL here."""
     if isinstance(predicate, exp.Exists):
         sub = bound(binder, node, predicate.this, scope, ctes)
-        if sub.empties is not None:
-            return node, [(_something(binder, sub), together(_lookups(sub)))] if not sub.carried else [_total_exists(binder, node, sub)]
-        right = sub.node if sub.carried else _any_row(binder, sub.node)
+        right = total(binder, sub, Outer(node, {})) if sub.carried else _any_row(binder, sub.node)
         return node, [(right, together(_lookups(sub)))]
     values = predicate.this.expressions if isinstance(predicate.this, exp.Tuple) else [predicate.this]
     resolved = []
@@ -147,16 +144,6 @@ def _any_row(binder: Binder, node: Node) -> Node:
     return Distinct(Project(node, (Column(binder.fresh("any_row"), "int"),), (exp.Literal.number(1),)))
 
 
-def _something(binder: Binder, sub: Outputs) -> Node:
-    return _any_row(binder, sub.node)
-
-
-def _total_exists(binder: Binder, node: Node, sub: Outputs) -> tuple[Node, exp.Expr | None]:
-    """EXISTS over a global aggregate: it has a row for every outer value."""
-    outer = Outer(node, {})
-    return total(binder, sub, outer), together(_lookups(sub))
-
-
 def _lookups(sub: Outputs) -> list[exp.Expr]:
     return [exp.NullSafeEQ(this=col(u), expression=col(c)) for u, c in sub.carried.items()]
 
@@ -184,9 +171,8 @@ def expression(binder: Binder, node: Node, e: exp.Expr, scope: Scope, ctes: Ctes
         elif isinstance(value, list):
             parts = []
             for v in value:
-                if isinstance(v, exp.Expr):
-                    node, v = expression(binder, node, v, scope, ctes)  # noqa: PLW2901
-                parts.append(v)
+                node, part = expression(binder, node, v, scope, ctes) if isinstance(v, exp.Expr) else (node, v)
+                parts.append(part)
             copy.set(key, parts)
     return node, copy
 
@@ -248,8 +234,6 @@ def total(binder: Binder, sub: Outputs, outer: Outer | None) -> Node:
     """A correlated global aggregate with its row for every outer value, also for those that no inner row belongs to."""
     if sub.empties is None or not sub.carried or outer is None:
         return sub.node
-    from runnel.algebra import Domain
-
     types = {c.name: c.type for c in sub.node.columns}
     domain_types = {c.name: c.type for c in outer.node.columns}
     outputs = tuple(Column(binder.fresh(f"outer_{u}"), domain_types[u]) for u in sub.carried)
@@ -261,7 +245,8 @@ def total(binder: Binder, sub: Outputs, outer: Outer | None) -> Node:
     hidden = Project(inner, tuple(Column(away[c.name], c.type) for c in inner.columns), tuple(col(c.name) for c in inner.columns))
     joined = OuterJoin(domain, hidden, same.transform(lambda e: col(away[e.name]) if isinstance(e, exp.Column) and e.name in away else e))
     absent = exp.Is(this=col(away[present]), expression=exp.null())
-    columns, values = [], []
+    columns: list[Column] = []
+    values: list[exp.Expr] = []
     for _, u in sub.columns:
         columns.append(Column(u, types[u]))
         values.append(exp.Case().when(absent.copy(), sub.empties[u].copy()).else_(col(away[u])))

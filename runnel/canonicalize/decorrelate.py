@@ -22,7 +22,7 @@ def decorrelate(node: Node) -> Node:
         return node
     types = {c.name: c.type for c in node.columns}
     pairs, rest = equalities(node.condition, node.left.names, node.right.names)
-    values: dict[str, exp.Column] = {}
+    values: dict[str, exp.Expr] = {}
     conditions = list(rest)
     for pair in pairs:
         own, outer = pair.left, pair.right

@@ -29,10 +29,10 @@ def filter_into_join(node: Node) -> Node:
         condition = [*([join.condition] if join.condition is not None else []), *sides["both"]]
         node = Join(_filtered(join.left, sides["left"]), _filtered(join.right, sides["right"]), exp.and_(*condition) if condition else None)
     elif isinstance(node, Filter) and isinstance(node.child, SemiJoin | Mark | OuterJoin) and not getattr(node.child, "full", False):
-        join = node.child
-        left = [c for c in conjuncts(node.predicate) if references(c) and references(c) <= set(join.left.names)]
+        outer = node.child
+        left = [c for c in conjuncts(node.predicate) if references(c) and references(c) <= set(outer.left.names)]
         rest = [c for c in conjuncts(node.predicate) if c not in left]
-        node = replace(join, left=_filtered(join.left, left))
+        node = replace(outer, left=_filtered(outer.left, left))
         node = Filter(node, exp.and_(*rest)) if rest else node
     return node.map_children(filter_into_join)
 
@@ -43,4 +43,3 @@ def _filtered(node: Node, conjuncts: list[exp.Expr]) -> Node:
     if isinstance(node, Filter):
         return Filter(node.child, exp.and_(node.predicate, *conjuncts))
     return Filter(node, exp.and_(*conjuncts))
-

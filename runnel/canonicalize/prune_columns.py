@@ -55,11 +55,11 @@ def _keep(node: Node, used: frozenset[str]) -> Node:
         case Generate():
             return replace(node, child=_keep(node.child, (used | references(node.generator)) & set(node.child.names)))
         case Window():
-            kept = [(c, o) for c, o in zip(node.calls, node.outputs, strict=True) if o.name in used]
-            if not kept:
+            calls_kept = [(c, o) for c, o in zip(node.calls, node.outputs, strict=True) if o.name in used]
+            if not calls_kept:
                 return _keep(node.child, used)
-            below = (used & set(node.child.names)).union(node.keys, *(references(c) for c, _ in kept))
-            return Window(_keep(node.child, below), node.keys, tuple(o for _, o in kept), tuple(c for c, _ in kept))
+            below = (used & set(node.child.names)).union(node.keys, *(references(c) for c, _ in calls_kept))
+            return Window(_keep(node.child, below), node.keys, tuple(o for _, o in calls_kept), tuple(c for c, _ in calls_kept))
         case Limit():
             return replace(node, child=_keep(node.child, used.union(node.keys, *(references(o) for o in node.order))))
         case Constant():

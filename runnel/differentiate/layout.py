@@ -51,7 +51,9 @@ class Layout:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Layout:
         columns = {k: tuple(Column(**c) for c in data[k]) for k in ("stored", "output")}
-        return cls(**{**data, **columns, "keys": tuple(data["keys"]), "partials": tuple(data["partials"]), "required": tuple(data.get("required", ()))})
+        return cls(
+            **{**data, **columns, "keys": tuple(data["keys"]), "partials": tuple(data["partials"]), "required": tuple(data.get("required", ()))}
+        )
 
     def __str__(self) -> str:
         columns = ", ".join(map(str, self.stored))

@@ -9,7 +9,6 @@ from runnel.definition import Definition
 from runnel.observe.record import Action, Mode
 from runnel.sources.facts import Kind, SourceFacts
 
-
 SMALL = 200_000
 """Changed rows up to which the change is the side of a join that is broadcast."""
 

@@ -16,13 +16,18 @@ from runnel.tables.content import quote
 
 
 class SparkLookup:
-    """See `bind.Lookup`. Stream tables come first, so that their views are never inlined."""
+    """See `bind.Lookup`. Stream tables come first, so that their views are never inlined.
+
+    Made for one operation, so it may remember its answers.
+    """
 
     def __init__(self, spark: SparkSession, stream_tables: dict[str, Definition]) -> None:
         self.spark = spark
         self.stream_tables = stream_tables
         self.locations: dict[str, str] = {}
         """Where the Delta tables met so far are stored."""
+        self._relations: dict[tuple[str, ...], Relation | None] = {}
+        self._described: dict[str, tuple[Column, ...]] = {}
 
     def qualify(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """The full name: catalog, schema, table, in lower case as Spark's catalogs have it."""
@@ -30,6 +35,11 @@ class SparkLookup:
         return tuple(p.lower() for p in (*missing, *parts))
 
     def relation(self, parts: tuple[str, ...]) -> Relation | None:
+        if parts not in self._relations:
+            self._relations[parts] = self._relation(parts)
+        return self._relations[parts]
+
+    def _relation(self, parts: tuple[str, ...]) -> Relation | None:
         if len(parts) == 2 and parts[0].lower() == "delta" and ("/" in parts[1] or "\\" in parts[1]):
             return self._at_path(parts[1])
         key = join_key(self.qualify(parts))
@@ -80,10 +90,12 @@ class SparkLookup:
             return []
 
     def describe(self, sql: str) -> tuple[Column, ...]:
-        try:
-            return _columns(self.spark.sql(sql).schema)
-        except PySparkException as error:
-            raise translated(error) from error
+        if sql not in self._described:
+            try:
+                self._described[sql] = _columns(self.spark.sql(sql).schema)
+            except PySparkException as error:
+                raise translated(error) from error
+        return self._described[sql]
 
 
 def translated(error: PySparkException) -> RunnelError:

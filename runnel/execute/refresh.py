@@ -257,9 +257,9 @@ def _moment(work: Work, kind: str, face: Face) -> DataFrame:
     """A clock as a table of one row; its change takes the old reading away and brings the new one."""
     before, after = work.note.extra.get("clock"), work.clock
     assert after is not None
-    rows = {Face.BEFORE: [(before, 0)], Face.AFTER: [(after, 0)], Face.CHANGE: [(before, -1), (after, 1)]}[face]
+    faces: dict[Face, list[tuple[str | None, int]]] = {Face.BEFORE: [(before, 0)], Face.AFTER: [(after, 0)], Face.CHANGE: [(before, -1), (after, 1)]}
     weight = f", CAST({{}} AS BIGINT) AS {WEIGHT}" if face is Face.CHANGE else ""
-    selects = [f"SELECT {clock.at(kind, m or after).sql('spark')} AS {clock.COLUMN}{weight.format(w)}" for m, w in rows]
+    selects = [f"SELECT {clock.at(kind, m or after).sql('spark')} AS {clock.COLUMN}{weight.format(w)}" for m, w in faces[face]]
     return work.engine.reader.session.sql(" UNION ALL ".join(selects))
 
 
@@ -284,7 +284,7 @@ def _sized(work: Work) -> dict[str, str]:
     rows = [f.rows for f in work.facts if f.changed]
     if work.decision.action is not Action.DIFFERENTIAL or work.plan is None or any(r is None or r > SMALL_CHANGE for r in rows):
         return {}
-    read = sum(work.sources[i.source].log.size() for i in work.plan.inputs if i.face is not Face.CHANGE and i.source in work.sources)
+    read = sum(work.sources[i.source].size() for i in work.plan.inputs if i.face is not Face.CHANGE and i.source in work.sources)
     if read > MODERATE:
         return {}
     partitions = max(1, min(8, sum(r or 0 for r in rows) // 50_000 + read // PARTITION))

@@ -12,21 +12,23 @@ from runnel import settings
 from runnel.algebra import OPERATORS
 from runnel.algebra.functions import CLASSES
 from runnel.bind import refuse
+from runnel.bind.determine import UNDETERMINED
 
 FOLDER = Path(__file__).parents[2] / "docs"
 
 RECOMPUTED: tuple[tuple[str, str], ...] = (
-    ("LEFT, RIGHT, FULL, SEMI and ANTI JOIN, NATURAL JOIN", "recomputed"),
-    ("subqueries outside FROM: IN, EXISTS, scalar", "recomputed"),
-    ("INTERSECT, EXCEPT, UNION BY NAME", "recomputed"),
-    ("ORDER BY, LIMIT, OFFSET, SORT BY, CLUSTER BY, DISTRIBUTE BY", "recomputed; an order alone is better left to the reader"),
-    ("window functions, QUALIFY", "recomputed"),
-    ("GROUPING SETS, CUBE, ROLLUP", "recomputed"),
-    ("aggregate functions outside the table above; DISTINCT or FILTER inside an aggregate", "recomputed"),
-    ("LATERAL, generator and table functions, PIVOT, UNPIVOT, TABLESAMPLE, DISTINCT ON", "recomputed"),
-    ("WITH RECURSIVE", "recomputed"),
+    ("TABLESAMPLE", "a sample differs each time it is taken"),
+    (
+        "statistics of DOUBLE, FLOAT or BIGINT (STDDEV, VARIANCE, COVAR, CORR, REGR, SKEWNESS, KURTOSIS) below another operator",
+        "their last digits depend on the order of rows; as a stream table of their own they are maintained",
+    ),
+    ("a subquery in the ON of a join", "write it in WHERE, or join the subquery"),
+    ("RIGHT or FULL JOIN inside a correlated subquery", "turn the join around"),
+    ("PIVOT over several FOR columns lists", "use aggregates with FILTER"),
+    ("LIMIT or OFFSET of an expression that is not a number", "write the number"),
+    ("ORDER BY of an expression above UNION, INTERSECT or EXCEPT", "name the expression in the select list"),
 )
-"""What `bind` refuses to differentiate. The fixtures in tests/fixtures/unsupported hold the exact words of each refusal."""
+"""What `bind` refuses to differentiate, besides functions. The fixtures in tests/fixtures/unsupported hold the exact words."""
 
 
 def pages() -> dict[str, str]:
@@ -68,12 +70,31 @@ def support() -> str:
         "",
         "## Recomputed",
         "",
-        "| construct | in mode AUTO or FULL |",
+        "In mode AUTO these are recomputed at each refresh; mode DIFFERENTIAL refuses them when the table is created.",
+        "",
+        "| construct | why, or what to write instead |",
         "|---|---|",
     ]
     lines += [f"| {what} | {how} |" for what, how in RECOMPUTED]
+    lines += [f"| `{name.upper()}` | {why} |" for name, why in sorted(UNDETERMINED.items())]
     lines += [
-        f"| the clock: {_names(refuse.CLOCK)} | recomputed at each refresh, with one moment for the whole refresh |",
+        "",
+        "## The clock",
+        "",
+        "`current_date()`, `current_timestamp()`, `now()`, `localtimestamp()` and `unix_timestamp()` read a clock that a refresh fixes. The clock is a",
+        "source of its own: rows that a moving `WHERE ts > now() - INTERVAL 7 DAYS` loses leave without any change of a table, and a query that",
+        "reads the date alone has nothing to do until the day changes in the session's time zone.",
+        "",
+        "## Where SQL leaves the result open",
+        "",
+        "A result that depends on the order of rows is made *a* correct one that is the same for the same rows, now and after every refresh:",
+        "",
+        "- `ROW_NUMBER`, `NTILE`, `LAG`, `LEAD`, `FIRST_VALUE`, `NTH_VALUE` and ROWS frames: ties in ORDER BY are broken by the other columns that the",
+        "  query shows, above a GROUP BY by its keys. `LAST_VALUE` over the default frame takes the greatest of the tied rows in that order.",
+        "- LIMIT: ties are broken by the other columns of the result.",
+        "- `FIRST` and `ANY_VALUE` give the least value, `LAST` the greatest; `COLLECT_LIST`, `COLLECT_SET` and `ARRAY_AGG` are sorted; `LISTAGG` without an order is",
+        "  ordered by its value; `MODE` takes the least of equally frequent values; `PERCENTILE_APPROX` is exact.",
+        "- `IN` as a value is TRUE or FALSE, as Spark evaluates it; in WHERE, NOT IN follows three-valued logic.",
         "",
         "## Refused",
         "",

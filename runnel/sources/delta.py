@@ -95,6 +95,9 @@ class DeltaSource:
             states.append(self.log.properties_at(before))
         return all(s.get(FEED) == "true" for s in states)
 
+    def size(self) -> int:
+        return self.log.size()
+
     def at(self, reader: Reader, version: int) -> DataFrame:
         return reader.table(self.log.path, version)
 

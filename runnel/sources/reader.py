@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 KERNEL = "spark.databricks.delta.v2.enableMode"
-FOLLOWED = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+FOLLOWED = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.cteRecursionLevelLimit", "spark.sql.cteRecursionRowLimit")
 """Settings of the user's session that change what a query means."""
 
 

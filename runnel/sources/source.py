@@ -23,3 +23,6 @@ class Source(Protocol):
 
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         """The weighted rows by which the source changed between the versions of `facts`."""
+
+    def size(self) -> int:
+        """Bytes of its files, as a measure of what reading it costs."""

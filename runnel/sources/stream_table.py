@@ -55,6 +55,9 @@ class StreamTableSource:
         rows = None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
         return SourceFacts(self.key, Kind.INSERT_ONLY if grows else Kind.MIXED, before, after, identity, rows=rows, via="log")
 
+    def size(self) -> int:
+        return self.log.size()
+
     def at(self, reader: Reader, version: int) -> DataFrame:
         tail, negatives = self._tail_at(version)
         return self._over(reader, reader.table(self.log.path, version), tail, negatives)
