@@ -46,6 +46,8 @@ class Definition:
     created_at: str = ""
     clocks: tuple[str, ...] = ()
     """The readings of the clock in the query: each is a source of its own, whose value a refresh fixes."""
+    functions: tuple[str, ...] = ()
+    """User functions in the query."""
     notes: tuple[str, ...] = ()
     """What the user should know about the query, in words."""
 
@@ -97,6 +99,7 @@ class Definition:
                 "layout": Layout.from_dict(data["layout"]),
                 "sources": tuple(SourceRef(**s) for s in data["sources"]),
                 "clocks": tuple(data.get("clocks", ())),
+                "functions": tuple(data.get("functions", ())),
                 "notes": tuple(data.get("notes", ())),
             }
         )

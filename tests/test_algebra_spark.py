@@ -1,10 +1,11 @@
 """What only Spark can show of the algebra: the clock, the schema of results, limits on the size of a query."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from pyspark.sql.functions import arrow_udf, udf
 
 from runnel.errors import DefinitionError, Unsupported
 
@@ -111,6 +112,24 @@ def test_a_query_beyond_bounds_gets_a_clear_error(shop, query: str, code: str) -
     with pytest.raises(DefinitionError) as caught:
         shop.create("large", query)
     assert caught.value.code == code, caught.value
+
+
+def test_user_functions_of_the_session_are_maintained(shop) -> None:
+    @arrow_udf("double")
+    def spread(values: pa.Array) -> float:
+        return float(pc.max(values).as_py() - pc.min(values).as_py())
+
+    shop.spark.udf.register("plus_one", udf(lambda x: None if x is None else x + 1, "int"))
+    shop.spark.udf.register("spread", spread)
+    shop.create("mapped", "SELECT id, plus_one(x) AS y FROM t", mode="DIFFERENTIAL")
+    shop.create("spreads", "SELECT k, spread(x) AS width FROM t WHERE x IS NOT NULL GROUP BY k", mode="DIFFERENTIAL")
+    shop.sql("INSERT INTO t VALUES (7, 'a', 5, 0.0, NULL, NULL)")
+    for name in ("mapped", "spreads"):
+        assert shop.refresh(name).action == "DIFFERENTIAL"
+        assert shop.verify(name).ok
+    assert {r.k: r.width for r in shop.table("spreads").collect()} == {"a": 4.0}
+    shop.drop("mapped")
+    shop.drop("spreads")
 
 
 def test_a_statistic_of_doubles_inside_a_larger_query_is_recomputed_and_said_so(shop) -> None:

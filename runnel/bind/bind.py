@@ -43,6 +43,7 @@ def bind(text: str, lookup: Lookup) -> Bound:
         tree, relations = expand(spell(parse_query(text)), lookup)
         refuse.nondeterministic(tree)
         refuse.constructs(tree)
+        tree = _with_user_aggregates(tree, lookup)
         qualified = faithful(determine_calls(_qualify(tree, relations)))
         binder = Binder(lookup, relations)
         outputs = binder.query(qualified, {})
@@ -50,6 +51,14 @@ def bind(text: str, lookup: Lookup) -> Bound:
         return Bound(node, qualified.sql("spark"), tuple(dict.fromkeys(binder.notes)))
     except RecursionError as error:
         raise too_deep() from error
+
+
+def _with_user_aggregates(tree: exp.Query, lookup: Lookup) -> exp.Query:
+    """Calls of aggregates that users registered, as what they are: the parser cannot know."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        if lookup.aggregates(call.name, len(call.expressions)):
+            call.replace(exp.AnonymousAggFunc(this=call.name, expressions=call.expressions))
+    return tree
 
 
 def _qualify(tree: exp.Query, relations: dict[str, Relation]) -> exp.Query:

@@ -26,5 +26,8 @@ class Lookup(Protocol):
     def known(self) -> list[str]:
         """Names worth suggesting when a table is not found."""
 
+    def aggregates(self, name: str, arguments: int) -> bool:
+        """Whether a function that users registered aggregates rows."""
+
     def describe(self, sql: str) -> tuple[Column, ...]:
         """Names and types of a query's result, by analysis alone."""

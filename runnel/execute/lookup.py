@@ -28,6 +28,7 @@ class SparkLookup:
         """Where the Delta tables met so far are stored."""
         self._relations: dict[tuple[str, ...], Relation | None] = {}
         self._described: dict[str, tuple[Column, ...]] = {}
+        self._user_functions: frozenset[str] | None = None
 
     def qualify(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """The full name: catalog, schema, table, in lower case as Spark's catalogs have it."""
@@ -88,6 +89,23 @@ class SparkLookup:
             return sorted({t.name for t in self.spark.catalog.listTables()})
         except PySparkException:
             return []
+
+    def aggregates(self, name: str, arguments: int) -> bool:
+        """Asked of the analyser: only an aggregate may stand OVER a window."""
+        if name.lower() not in self.user_functions():
+            return False
+        try:
+            nulls = ", ".join(["NULL"] * arguments)
+            return bool(self.describe(f"SELECT {quote(name)}({nulls}) OVER () AS c"))
+        except RunnelError:
+            return False
+
+    def user_functions(self) -> frozenset[str]:
+        """Functions that users registered, in this session or for good."""
+        if self._user_functions is None:
+            rows = self.spark.sql("SHOW USER FUNCTIONS").collect()
+            self._user_functions = frozenset(r[0].rpartition(".")[2].lower() for r in rows)
+        return self._user_functions
 
     def describe(self, sql: str) -> tuple[Column, ...]:
         if sql not in self._described:

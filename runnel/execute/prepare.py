@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+from sqlglot import exp
 
 from runnel.algebra import WEIGHT, Aggregate, Column, Node, Scan
 from runnel.bind import bind, clock, parse_query, refuse
@@ -100,9 +101,14 @@ def prepare(
         properties=properties or {},
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         clocks=clock.readings(tree),
+        functions=tuple(sorted({f.name.lower() for f in tree.find_all(exp.Anonymous)} & lookup.user_functions())) if _calls_unknown(tree) else (),
         notes=first.notes if first is not None else (),
     )
     return Prepared(definition, root, backing_schema(spark, layout))
+
+
+def _calls_unknown(tree: exp.Expr) -> bool:
+    return tree.find(exp.Anonymous) is not None
 
 
 def unstable_inside(root: Root) -> str | None:

@@ -217,6 +217,7 @@ STAGES: tuple[Callable[[Work], None], ...] = (probe, decision, plan, write, comm
 def change_of(work: Work) -> DataFrame:
     """The rows to append, with stored columns and weight, as a plan that has not run."""
     reader = work.engine.reader
+    reader.adopt(work.backing.definition.functions)
     versions = {f.key: f.after for f in work.facts}
     with reader.lock:
         if work.plan is None:

@@ -53,6 +53,7 @@ def verify(engine: Engine, name: str) -> Verification:
             if note.epoch == 0:
                 return Verification(name, True, 0, {})
             sources = {s.key: engine.source(s) for s in definition.sources}
+            reader.adopt(definition.functions)
             log = reader.register(reader.table(backing.path, version))
             content = reader.session.sql(finished_sql(definition.layout, log))
             query = pinned_query(reader, definition, sources, note.versions(), note.extra.get("clock"))

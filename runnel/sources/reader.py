@@ -6,9 +6,11 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.utils import is_remote
 from sqlglot import exp
 
 KERNEL = "spark.databricks.delta.v2.enableMode"
@@ -66,6 +68,18 @@ class Reader:
                     raise
         frame.write.parquet(folder)
         return self.session.read.schema(frame.schema).parquet(folder)
+
+    def adopt(self, functions: tuple[str, ...]) -> None:
+        """Make functions that the user registered in their session known here. Over Spark Connect there is one session for both."""
+        if not functions or is_remote():
+            return
+        jvm: Any = self.user.sparkContext._jvm
+        theirs, ours = (s._jsparkSession.sessionState().functionRegistry() for s in (self.user, self.session))
+        for name in functions:
+            identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
+            known, builder = theirs.lookupFunction(identifier), theirs.lookupFunctionBuilder(identifier)
+            if known.isDefined() and builder.isDefined():
+                ours.registerFunction(identifier, known.get(), builder.get())
 
     def register(self, frame: DataFrame, name: str | None = None) -> str:
         """A temporary view over a frame in Runnel's own session; its name."""

@@ -100,6 +100,9 @@ class DuckLookup:
     def known(self) -> list[str]:
         return [*(t.name for t in self.duck.fixture.tables), *self.views]
 
+    def aggregates(self, name: str, arguments: int) -> bool:
+        return False
+
     def describe(self, sql: str) -> tuple[Column, ...]:
         return self.duck.describe(spark_typed(self.duck, sql))
 

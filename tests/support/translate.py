@@ -1,7 +1,7 @@
 """Spark SQL as DuckDB understands it: sqlglot's translation, with help where it stops or means something else.
 
-Aggregates whose result Spark leaves open follow Runnel's rule: FIRST and ANY_VALUE give the least value, LAST the
-greatest, lists are sorted.
+Aggregates whose result Spark leaves open follow Runnel's rule: FIRST, ANY_VALUE and MODE give the least value, LAST
+the greatest, lists are sorted.
 """
 
 from __future__ import annotations
@@ -102,6 +102,9 @@ def _aggregate(node: exp.Expr) -> exp.Expr:
             return of("MAX", call.this)
         case exp.Any():
             return of("BOOL_OR", call.this)
+        case exp.Mode():
+            ordered = exp.Order(this=call.this.copy(), expressions=[exp.Ordered(this=call.this.copy(), nulls_first=True)])
+            return of("MODE", ordered)
         case exp.CountIf():
             return of("COUNT", exp.Case().when(call.this.copy(), exp.Literal.number(1)))
         case exp.Anonymous() if call.name.lower() in RENAMED:

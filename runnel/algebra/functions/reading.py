@@ -46,11 +46,10 @@ def read(call: exp.Expr) -> Reading:
     return Reading(function_name(inner), arguments, distinct, condition, plain)
 
 
-def is_aggregate(node: exp.Expr, extra: frozenset[str] = frozenset()) -> bool:
+def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is a call of an aggregate function, or what belongs to one: FILTER, WITHIN GROUP, IGNORE NULLS.
 
-    Under OVER the same function is a window function. `extra` names the aggregates that users registered. GROUPING and
-    GROUPING_ID describe the grouping and aggregate nothing.
+    Under OVER the same function is a window function. GROUPING and GROUPING_ID describe the grouping and aggregate nothing.
 
     >>> import sqlglot
     >>> parse = lambda text: sqlglot.parse_one(f"SELECT {text} FROM t", dialect="spark").selects[0]
@@ -62,9 +61,11 @@ def is_aggregate(node: exp.Expr, extra: frozenset[str] = frozenset()) -> bool:
     inner = function_of(node)
     if isinstance(inner, exp.Any):
         known = not isinstance(inner.parent, exp.Binary) or inner.arg_key != "expression"
+    elif isinstance(inner, exp.AnonymousAggFunc):
+        known = True  # an aggregate that users registered
     elif isinstance(inner, exp.Func):
         name = function_name(inner)
-        known = (name in CLASSES and name not in ("grouping", "grouping_id")) or name in extra
+        known = name in CLASSES and name not in ("grouping", "grouping_id")
     else:
         known = False
     return known and not _under_over(node)
