@@ -16,7 +16,7 @@ from runnel.algebra.node import Column, Face, Node, col, named, references, sele
 from runnel.algebra.project import Project
 from runnel.algebra.semi_join import SemiJoin, narrowed
 from runnel.algebra.steps import Steps
-from runnel.algebra.union_all import UnionAll
+from runnel.algebra.union_all import UnionAll, _all
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,13 @@ class Mark(Node):
         return (*self.left.columns, Column(self.output, "boolean"))
 
     def select(self, *inputs: str) -> exp.Select:
-        inner = exp.select(exp.Literal.number(1)).from_(table(inputs[1], "r"))
-        if self.condition is not None:
-            inner = inner.where(self.condition.copy())
-        return select(col(n) for n in self.left.names).select(named(exp.Exists(this=inner), self.output)).from_(table(inputs[0], "l"))
+        # Not as EXISTS in the select list: Spark's optimizer fails on several of those in one query.
+        halves = []
+        for kind, value in (("left semi", exp.true()), ("left anti", exp.false())):
+            on = self.condition.copy() if self.condition is not None else exp.true()
+            half = select((*(col(n) for n in self.left.names), named(value, self.output))).from_(table(inputs[0], "l"))
+            halves.append(half.join(table(inputs[1], "r"), on=on, join_type=kind))
+        return _all(halves)
 
     def law(self, steps: Steps) -> str:
         change = steps.change(self.parts)

@@ -49,10 +49,19 @@ def _pivot(binder: Binder, node: Node, scope: Scope, columns: dict[str, str], pi
     names = dict(zip(dict.fromkeys(a for _, c in calls for a in groups.arguments(c)), arguments, strict=True))
     node, chosen = binder.extended(node, filters)
     templates: list[exp.Expr] = [exp.Filter(this=groups.template(c, names), expression=exp.Where(this=col(chosen[i]))) for _, i, c in made]
-    types = groups.call_types(binder, node, templates)
-    outputs = [Column(binder.fresh(n), t) for (n, _, _), t in zip(made, types, strict=True)]
-    aggregate = Aggregate(node, tuple(keys.values()), tuple(Call(o, t) for o, t in zip(outputs, templates, strict=True)))
-    return aggregate, keys | {n.lower(): o.name for (n, _, _), o in zip(made, outputs, strict=True)}
+    there = [exp.Filter(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Where(this=col(c))) for c in chosen]
+    types = groups.call_types(binder, node, [*templates, *there])
+    calls_ = [Call(Column(binder.fresh("pivoted"), t), e) for e, t in zip([*templates, *there], types, strict=True)]
+    aggregate = Aggregate(node, tuple(keys.values()), tuple(calls_))
+    # A value without any row is NULL, for COUNT too.
+    counts = calls_[len(made) :]
+    outputs = [Column(binder.fresh(n), t) for (n, _, _), t in zip(made, types, strict=False)]
+    values = [
+        exp.Case().when(exp.GT(this=col(counts[i].output.name), expression=exp.Literal.number(0)), col(c.output.name))
+        for (_, i, _), c in zip(made, calls_, strict=False)
+    ]
+    node = Project(aggregate, (*aggregate.key_columns, *outputs), (*(col(k) for k in aggregate.keys), *values))
+    return node, keys | {n.lower(): o.name for (n, _, _), o in zip(made, outputs, strict=True)}
 
 
 def _unpivot(binder: Binder, node: Node, scope: Scope, columns: dict[str, str], pivot: exp.Expr) -> tuple[Node, dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 
 from pyspark.sql import SparkSession
@@ -24,6 +25,7 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None, conf
         return active
     check_java()
     local_jars = jars(progress)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # user functions run where their packages are
     if progress:
         progress("starting Spark (about 15 seconds)")
     builder = (
