@@ -105,14 +105,11 @@ class Aggregate(Node):
     def law(self, steps: Steps) -> str:
         touched = steps.touched(self.child, self.keys) if self.keys else None
         now = steps.face(self.child, Face.AFTER) if touched is None else steps.restrict(self.child, Face.AFTER, self.keys, touched)
-        return steps.difference(self, steps.define("aggregate_now", self.select(now)), self._was(steps, touched))
-
-    def _was(self, steps: Steps, touched: str | None) -> str:
-        """The touched groups before: as they are stored, or else from the child's rows before."""
+        found = steps.define("aggregate_now", self.select(now))
         if steps.stores(self):
-            return steps.face(self, Face.BEFORE) if touched is None else steps.restrict(self, Face.BEFORE, self.keys, touched)
+            return steps.replaced(self, found, self.keys, touched)
         rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
-        return steps.define("aggregate_was", self.select(rows))
+        return steps.difference(self, found, steps.define("aggregate_was", self.select(rows)))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if not set(keys) <= set(self.keys):

@@ -28,6 +28,7 @@ class Steps:
     definitions: dict[str, exp.Query] = field(default_factory=dict)
     small: set[str] = field(default_factory=set)
     """Steps whose size follows the change and not the tables: worth computing once when several others read them."""
+    _netted: set[str] = field(default_factory=set)
     _memo: dict[tuple[Node, str], str | None] = field(default_factory=dict)
 
     def input(self, source: str, face: Face) -> str:
@@ -42,7 +43,7 @@ class Steps:
         if face is Face.BEFORE and not node.sources & self.facts.changed:
             face = Face.AFTER
         if face is Face.BEFORE and self.stores(node):
-            return self.input(STORED, Face.BEFORE)
+            return self._content(node)
         key = (node, str(face))
         if key not in self._memo:
             self._memo[key] = node.relation(self, face) if hasattr(node, "relation") else self._face(node, face)
@@ -67,12 +68,36 @@ class Steps:
     def net(self, node: Node) -> str | None:
         """The change of a node without rows that cancel: an UPDATE of columns that nobody reads leaves nothing."""
         change = self.change(node)
-        if change is None or self.grows(node):
+        if change is None or self.grows(node) or change in self._netted:
             return change
         key = (node, "net")
         if key not in self._memo:
             self._memo[key] = self.consolidate(f"{node.slug}_net", change, node.columns)
         return self._memo[key]
+
+    def _content(self, node: Node) -> str:
+        """The rows of the kept node before the refresh: the log summed up, each row as often as it weighs."""
+        key = (node, "content")
+        if key not in self._memo:
+            summed = self.consolidate("stored_net", self.input(STORED, Face.BEFORE), node.columns)
+            copies = exp.GenerateSeries(start=exp.Literal.number(1), end=exp.cast(col(WEIGHT), "int"))
+            alias = exp.TableAlias(this=exp.to_identifier("copies"), columns=[exp.to_identifier("__runnel_copy")])
+            query = exp.select(*(col(n) for n in node.names)).from_(table(summed))
+            query.append("laterals", exp.Lateral(this=exp.Explode(this=copies), view=True, alias=alias))
+            self._memo[key] = self.define("stored_content", query)
+        found = self._memo[key]
+        assert found is not None
+        return found
+
+    def replaced(self, node: Node, now: str, keys: Sequence[str] = (), touched: str | None = None) -> str:
+        """The change of the kept node: its touched rows now, minus what the log holds for the same keys, weights and all."""
+        minus = exp.Neg(this=col(WEIGHT, "c"))
+        kept = exp.select(*(col(n, "c") for n in node.names), named(minus, WEIGHT)).from_(table(self.input(STORED, Face.BEFORE), "c"))
+        if touched is not None:
+            on = exp.and_(*(exp.NullSafeEQ(this=col(k, "c"), expression=col(k, "t")) for k in keys))
+            kept = self.broadcast(kept.join(table(touched, "t"), on=on, join_type="left semi"), "t")
+        both = exp.union(self._weighted(node, now, 1), kept, distinct=False, copy=False)
+        return self.consolidate(f"{node.slug}_change", self.define(f"{node.slug}_both", both), node.columns)
 
     def stores(self, node: Node) -> bool:
         """Whether the rows of this node before the refresh can be read from the backing table."""
@@ -97,7 +122,13 @@ class Steps:
 
     def consolidate(self, label: str, change: str, columns: Sequence[Column]) -> str:
         """Sum the weights of equal rows and drop those that cancel."""
-        return self.define(label, consolidation(change, columns), small=True)
+        name = self.define(label, consolidation(change, columns), small=True)
+        self._netted.add(name)
+        return name
+
+    def netted(self, step: str) -> bool:
+        """Whether a step holds each row once, with its whole weight."""
+        return step in self._netted
 
     def touched(self, node: Node, keys: Sequence[str]) -> str:
         """The distinct keys in the change of `node`; rows whose weights cancel touch nothing."""
@@ -116,9 +147,7 @@ class Steps:
             face = Face.AFTER
         key = (node, f"{face} {' '.join(keys)} {touched}")
         if key not in self._memo:
-            stored = face is Face.BEFORE and self.stores(node)
-            name = self.semi(node, self.face(node, face), keys, touched) if stored else node.restricted(self, face, keys, touched)
-            self._memo[key] = name
+            self._memo[key] = name = node.restricted(self, face, keys, touched)
             self.small.add(name)
         found = self._memo[key]
         assert found is not None

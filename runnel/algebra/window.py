@@ -51,9 +51,8 @@ class Window(Node):
         touched = steps.touched(self.child, self.keys)
         now = steps.define("window_now", self.select(steps.restrict(self.child, Face.AFTER, self.keys, touched)))
         if steps.stores(self):
-            was = steps.restrict(self, Face.BEFORE, self.keys, touched)
-        else:
-            was = steps.define("window_was", self.select(steps.restrict(self.child, Face.BEFORE, self.keys, touched)))
+            return steps.replaced(self, now, self.keys, touched)
+        was = steps.define("window_was", self.select(steps.restrict(self.child, Face.BEFORE, self.keys, touched)))
         return steps.difference(self, now, was)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:

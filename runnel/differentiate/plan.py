@@ -134,7 +134,7 @@ def differentiate(root: Root, facts: Facts, laws: bool = True) -> ChangePlan:
     if layout.kind == "rows":
         change = steps.change(node)
         assert change is not None, "a plan is made only when a source changed"
-        if not steps.grows(node):
+        if not steps.grows(node) and not steps.netted(change):
             change = steps.consolidate("net", change, node.columns)
         query = exp.select(*(col(n) for n in (*node.names, WEIGHT))).from_(table(change))
     else:
@@ -210,15 +210,29 @@ def _parts(steps: Steps, query: exp.Select) -> tuple[tuple[str, str], ...]:
     reads = {name: _tables(definition) for name, definition in steps.definitions.items()}
     needed = _needed(reads, _tables(query))
     uses = Counter(t for name in needed for t in reads[name]) + Counter(_tables(query))
-    shared = [n for n in steps.definitions if n in needed and n in steps.small and uses[n] > 1 and not _trivial(n, steps, reads)]
+    shared = _shared(steps, reads, uses, needed)
     parts = [(name, _with(steps, reads, set(shared), steps.definitions[name])) for name in shared]
     return (*parts, ("", _with(steps, reads, set(shared), query)))
 
 
-def _trivial(name: str, steps: Steps, reads: dict[str, list[str]]) -> bool:
-    """A projection of an input costs as much to read again as a copy of it would."""
-    inputs = set(steps.inputs.values())
-    return len(reads[name]) == 1 and reads[name][0] in inputs and not steps.definitions[name].args.get("group")
+READ = {Face.CHANGE: 1, Face.AFTER: 4, Face.BEFORE: 4}
+"""What reading one face of a source again costs, in units of reading a change."""
+JOB = 4
+"""What computing a step once by a job of its own costs in the same units."""
+
+
+def _shared(steps: Steps, reads: dict[str, list[str]], uses: Counter[str], needed: set[str]) -> list[str]:
+    """The small steps that are cheaper to compute once than to compute again wherever they are read."""
+    cost: dict[str, int] = {name: READ[face] for (_, face), name in steps.inputs.items()}
+    found = []
+    for name in steps.definitions:
+        if name not in needed:
+            continue
+        cost[name] = sum(cost.get(r, 0) for r in reads[name])
+        if name in steps.small and (uses[name] - 1) * cost[name] > JOB:
+            found.append(name)
+            cost[name] = 0
+    return found
 
 
 def _with(steps: Steps, reads: dict[str, list[str]], shared: set[str], query: exp.Query) -> str:

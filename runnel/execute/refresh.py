@@ -35,7 +35,6 @@ from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.source import Source
 from runnel.state import Entry
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
-from runnel.tables.content import LogFacts, content_sql
 
 MODERATE = 4 << 30
 """Bytes of tables up to which a plan is made at once; beyond it adaptive execution decides between stages."""
@@ -225,7 +224,7 @@ def change_of(work: Work) -> DataFrame:
         facts = {f.key: f for f in work.facts}
         for needed in work.plan.inputs:
             if needed.source == KEPT:
-                reader.register(_content(work), needed.name)
+                reader.register(reader.table(work.backing.path, work.version), needed.name)
                 continue
             if needed.source in clock.TYPES:
                 reader.register(_moment(work, needed.source, needed.face), needed.name)
@@ -245,13 +244,6 @@ def change_of(work: Work) -> DataFrame:
         for name, sql in shared:
             reader.register(reader.computed(sql, f"{work.backing.path}/_steps/{work.note.epoch + 1}-{name}", work.plan.facts.small), name)
         return reader.session.sql(rows)
-
-
-def _content(work: Work) -> DataFrame:
-    """The stored rows before this refresh, as the operator that keeps them left them."""
-    reader = work.engine.reader
-    log = reader.register(reader.table(work.backing.path, work.version))
-    return reader.session.sql(content_sql(work.layout, log, LogFacts(work.note.tail_rows > 0, work.note.tail_negatives)))
 
 
 def _moment(work: Work, kind: str, face: Face) -> DataFrame:

@@ -118,7 +118,7 @@ class Copy:
     def _append(self, plan: ChangePlan) -> None:
         self.plan = plan
         for relation in plan.inputs:
-            self._view(relation.name, self._content() if relation.source == STORED else f"FROM {relation.face}.{relation.source}")
+            self._view(relation.name, f"FROM log.{self.mode}" if relation.source == STORED else f"FROM {relation.face}.{relation.source}")
         names = ", ".join(f'"{c.name}"' for c in self.root.layout.stored)
         try:
             self.duck.run(f"INSERT INTO log.{self.mode} ({names}{', ' if names else ''}{WEIGHT}) {to_duck(plan.sql)}")
