@@ -41,6 +41,7 @@ format: setup ## format the code and sort the imports
 
 bench: setup ## measure refresh against recompute
 	@$(BIN)/python -m benchmarks.run
+	@$(BIN)/python -m benchmarks.operators
 
 tpch: setup ## follow the 22 queries of TPC-H and check each
 	@$(BIN)/python -m benchmarks.tpch --scale 0.1 --rounds 5

@@ -23,7 +23,7 @@ from rich.table import Table
 
 import runnel
 from runnel.versions import DELTA, SPARK
-from tests.support.tpch.follow import Outcome
+from tests.support.follow import Outcome
 from tests.support.tpch.run import QUERIES, run
 
 

@@ -90,12 +90,26 @@ def test_an_update_of_columns_that_nobody_reads_changes_nothing(shop) -> None:
 def test_a_scalar_subquery_of_several_rows_fails_as_in_spark(shop) -> None:
     shop.create("single", "SELECT id, (SELECT dst FROM e WHERE e.src = t.x) AS one FROM t", mode="DIFFERENTIAL")
     shop.sql("INSERT INTO e VALUES (1, 9)")
-    with pytest.raises(Exception, match="more than one row"):
+    with pytest.raises(DefinitionError, match="more than one row") as caught:
         shop.refresh("single")
+    assert caught.value.code == "SCALAR_SUBQUERY_TOO_MANY_ROWS"
     shop.sql("DELETE FROM e WHERE dst = 9")
     assert shop.refresh("single").action == "DIFFERENTIAL"
     assert shop.verify("single").ok
     shop.drop("single")
+
+
+def test_a_recursion_without_end_stops_at_its_bound(shop) -> None:
+    query = "WITH RECURSIVE r(n) AS (SELECT src FROM e WHERE src = 1 UNION ALL SELECT e.dst FROM r JOIN e ON r.n = e.src) SELECT n FROM r"
+    shop.create("endless", query, mode="DIFFERENTIAL")
+    shop.sql("INSERT INTO e VALUES (3, 1)")
+    with pytest.raises(DefinitionError) as caught:
+        shop.refresh("endless")
+    assert caught.value.code == "RECURSION_LIMIT"
+    shop.sql("DELETE FROM e WHERE src = 3")
+    assert shop.refresh("endless").action == "DIFFERENTIAL"
+    assert shop.verify("endless").ok
+    shop.drop("endless")
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from runnel.execute.engine import Engine
 from runnel.execute.jobs import Jobs
 from runnel.execute.prepare import prepare
 from runnel.execute.query import pinned_query
+from runnel.execute.trouble import runtime
 from runnel.observe.record import Action, RefreshRecord, Stage
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.source import Source
@@ -97,7 +98,10 @@ def refresh(engine: Engine, name: str, full: bool = False) -> RefreshRecord:
                 continue
             except Exception as error:
                 _sweep(work)
-                engine.catalog.record(_failed(work, stages, started, error))
+                known = runtime(error)
+                engine.catalog.record(_failed(work, stages, started, known or error))
+                if known is not None:
+                    raise known from error
                 raise
             finally:
                 engine.reader.clean()

@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 import runnel
+from tests.support.follow import Outcome, Say, Statement, follow, read_queries
 from tests.support.nexmark.events import TABLES, AuctionHouse, Row
-from tests.support.tpch.follow import Outcome, Say, Statement, follow, read_queries
 
 QUERIES = read_queries(Path(__file__).parent / "queries")
 

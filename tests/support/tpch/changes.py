@@ -6,8 +6,8 @@ every run. Small scales have few rows that selective queries ask for; the values
 
 from __future__ import annotations
 
+from tests.support.follow import Statement
 from tests.support.tpch.data import ROWS
-from tests.support.tpch.follow import Statement
 
 NEW_KEYS = 10_000_000_000
 """Orders that come in round N have keys from N times this on; no generated key reaches it."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import runnel
+from tests.support.follow import Outcome, Say, follow, read_queries
 from tests.support.tpch.changes import rounds as rounds_of_change
 from tests.support.tpch.data import load
-from tests.support.tpch.follow import Outcome, Say, follow, read_queries
 
 QUERIES = read_queries(Path(__file__).parent / "queries")
 
