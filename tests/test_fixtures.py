@@ -13,7 +13,7 @@ import pytest
 
 from runnel.algebra import OPERATORS
 from runnel.bind import bind
-from runnel.canonicalize import canonicalize
+from runnel.canonicalize import RULES, canonicalize
 from runnel.errors import DefinitionError
 from tests.support.duck import Duck, DuckLookup
 from tests.support.fixture import FIXTURES, Fixture, fixtures, name_of, parse, render
@@ -80,6 +80,18 @@ def plain_names(tree: str) -> str:
         seen[base] += 1
         names[word] = base if seen[base] == 1 else f"{base}_{seen[base]}"
     return re.sub(r"\b[a-z]\w*\b", lambda m: names[m[0]], tree)
+
+
+VARIED = "algebra/domain algebra/join algebra/outer_join algebra/semi_join shape/subqueries_in_from subqueries/scalar_correlated windows/over_join".split()
+
+
+@pytest.mark.parametrize("rule", sorted({r.__name__ for r in RULES}))
+def test_each_rule_can_be_switched_off(rule: str) -> None:
+    chosen = [p for p in fixtures() if name_of(p) in VARIED]
+    assert len(chosen) >= 5
+    for path in chosen:
+        for _ in maintain(parse(path.read_text()), (f"laws_without_{rule}",)):
+            pass
 
 
 def test_every_operator_has_its_fixture() -> None:

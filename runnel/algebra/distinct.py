@@ -1,7 +1,7 @@
 """change(distinct(Q)) = rows whose count in Q moved between zero and not zero
 
 At the root the count itself is kept (an additive group without partials) and finished at read. Inside a query, touched
-rows are looked up on both faces. NULL equals NULL, as DISTINCT has it.
+rows are counted as they are now; less their change, that is what they were. NULL equals NULL, as DISTINCT has it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import Column, Face, Node, col, table
-from runnel.algebra.steps import Steps
+from runnel.algebra.counts import flipped
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
+from runnel.algebra.steps import UNGROUPABLE, Steps
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,9 @@ class Distinct(Node):
     child: Node
 
     title = "Distinct"
-    law_text = "root: weights are counts, finished at read; inside: after - before of the touched rows"
+    law_text = "root: weights are counts, finished at read; inside: touched rows whose count moved between zero and not zero"
     supports = "SELECT DISTINCT, UNION"
-    cost = "root: the changed rows; inside: the touched rows on both faces"
+    cost = "root: the changed rows; inside: the touched rows on one face"
     grows_with_inserts = False
 
     @property
@@ -35,10 +36,21 @@ class Distinct(Node):
         return exp.select(*(col(n) for n in self.names)).from_(table(inputs[0])).distinct()
 
     def law(self, steps: Steps) -> str:
-        touched = steps.touched(self.child, self.names)
-        after = steps.restrict(self.child, Face.AFTER, self.names, touched)
-        before = steps.restrict(self.child, Face.BEFORE, self.names, touched)
-        return steps.difference(self, steps.define("distinct_now", self.select(after)), steps.define("distinct_was", self.select(before)))
+        if any(c.type in UNGROUPABLE for c in self.columns):
+            return super().law(steps)
+        change = steps.net(self.child)
+        assert change is not None
+        if not steps.netted(change):
+            change = steps.consolidate("distinct_net", change, self.columns)
+        names = [col(n) for n in self.names]
+        near = steps.restrict(self.child, Face.AFTER, self.names, change)
+        now = exp.select(*names, named(exp.Count(this=exp.Star()), "present")).from_(table(near)).group_by(*(n.copy() for n in names))
+        same = exp.and_(*(exp.NullSafeEQ(this=col(n, "m"), expression=col(n, "n")) for n in self.names))
+        count = exp.func("coalesce", col("present", "n"), exp.Literal.number(0))
+        rows = exp.select(*(col(n, "m") for n in self.names), named(exp.cast(flipped(count, col(WEIGHT, "m")), "bigint"), WEIGHT))
+        rows = rows.from_(table(change, "m")).join(table(steps.define("distinct_present", now), "n"), on=same, join_type="left")
+        moved = steps.define("distinct_counted", rows)
+        return steps.define("distinct_change", exp.select("*").from_(table(moved)).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0))))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         return steps.define("distinct_touched", self.select(steps.restrict(self.child, face, keys, touched)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from runnel.algebra.condition import Equality, equalities
+from runnel.algebra.counts import flipped
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
@@ -90,19 +91,17 @@ class SemiJoin(Node):
         partners = exp.select(*values, named(exp.Count(this=exp.Star()), "partners")).from_(table(steps.define("keys_near", near))).group_by(*by)
         same = exp.and_(*(exp.NullSafeEQ(this=col(k, "m"), expression=col(k, "n")) for k in keys))
         now = exp.func("coalesce", col("partners", "n"), exp.Literal.number(0))
-        was = exp.Sub(this=now.copy(), expression=col("moved", "m"))
-        weight = exp.Sub(this=_some(was) if self.anti else _some(now), expression=_some(now) if self.anti else _some(was))
+        weight = flipped(now, col("moved", "m"))
+        weight = exp.Neg(this=exp.paren(weight)) if self.anti else weight
         counted = (
             exp.select(*(col(k, "m") for k in keys), named(exp.cast(weight, "bigint"), WEIGHT))
             .from_(table(moved, "m"))
             .join(table(steps.define("keys_now", partners), "n"), on=same, join_type="left")
         )
-        flipped = (
-            exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
-        )
+        kept = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
         rows = exp.select(*(col(n) for n in self.names), col(WEIGHT)).from_(table(steps.face(self.left, Face.BEFORE), "l"))
-        rows = rows.join(table(steps.define("keys_flipped", flipped, small=True), "f"), on=on, join_type="inner")
+        rows = rows.join(table(steps.define("keys_flipped", kept, small=True), "f"), on=on, join_type="inner")
         return steps.broadcast(rows, "f")
 
     def _join(self, left: str, right: str) -> exp.Select:
@@ -125,7 +124,3 @@ def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others
 def _semi(node: Node, left: str, right: str, condition: exp.Expr | None, anti: bool) -> exp.Select:
     on = condition.copy() if condition is not None else exp.true()
     return select(col(n) for n in node.names).from_(table(left, "l")).join(table(right, "r"), on=on, join_type="left anti" if anti else "left semi")
-
-
-def _some(count: exp.Expr) -> exp.Expr:
-    return exp.Case().when(exp.GT(this=exp.paren(count.copy()), expression=exp.Literal.number(0)), exp.Literal.number(1)).else_(exp.Literal.number(0))
