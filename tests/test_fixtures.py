@@ -82,7 +82,9 @@ def plain_names(tree: str) -> str:
     return re.sub(r"\b[a-z]\w*\b", lambda m: names[m[0]], tree)
 
 
-VARIED = "algebra/domain algebra/join algebra/outer_join algebra/semi_join shape/subqueries_in_from subqueries/scalar_correlated windows/over_join".split()
+VARIED = (
+    "algebra/domain algebra/join algebra/outer_join algebra/semi_join shape/subqueries_in_from subqueries/scalar_correlated windows/over_join".split()
+)
 
 
 @pytest.mark.parametrize("rule", sorted({r.__name__ for r in RULES}))

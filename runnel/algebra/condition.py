@@ -23,6 +23,27 @@ class Equality:
         return exp.NullSafeEQ(this=left, expression=right) if self.null_safe else exp.EQ(this=left, expression=right)
 
 
+INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+_NOBODY = {"tinyint": -127, "smallint": -32767, "int": -2147483647, "bigint": -9223372036854775807}
+
+
+def same(type_: str, left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    """`left <=> right`. Of integers as an equality of one number each, which engines look up several times faster.
+
+    NULL takes the place of a number there, and what follows tells it from that number.
+    """
+    if type_ not in INTEGERS:
+        return exp.NullSafeEQ(this=left, expression=right)
+    nobody = exp.cast(exp.Literal.number(_NOBODY[type_]), type_)
+    equal = exp.EQ(this=exp.func("coalesce", left, nobody), expression=exp.func("coalesce", right, nobody.copy()))
+    both = exp.Case().when(_null(left.copy()), _null(right.copy())).else_(exp.not_(_null(right.copy())))
+    return exp.and_(equal, both)
+
+
+def _null(e: exp.Expr) -> exp.Expr:
+    return exp.Is(this=e, expression=exp.null())
+
+
 def conjuncts(predicate: exp.Expr | None) -> list[exp.Expr]:
     """The parts that AND holds together."""
     if predicate is None:

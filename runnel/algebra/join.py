@@ -60,7 +60,7 @@ class Join(Node):
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         leaves, conditions = self.chain
-        start, same = touched_leaf(steps, touched, tuple(keys))
+        start, same = touched_leaf(steps, touched, tuple(keys), {c.name: c.type for c in self.columns})
         return reach(steps, f"join_{face}_touched", start, [leaf(steps.face(n, face), n) for n in leaves], [*same, *conditions], self.names)
 
     @cached_property

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.condition import equalities
-from runnel.algebra.join import Join
-from runnel.algebra.node import Column, Face, Node, col, references, select, table
-from runnel.algebra.project import Project
+from runnel.algebra.condition import conjuncts, equalities
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
+from runnel.algebra.reach import Leaf, leaf, reach
 from runnel.algebra.semi_join import SemiJoin, narrowed
 from runnel.algebra.steps import Steps
-from runnel.algebra.union_all import UnionAll
+from runnel.algebra.union_all import _all
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,29 @@ class OuterJoin(Node):
         return select(col(n) for n in self.names).from_(table(inputs[0], "l")).join(table(inputs[1], "r"), on=on, join_type=kind)
 
     def law(self, steps: Steps) -> str:
-        change = steps.change(self.parts)
-        assert change is not None
-        return change
+        left, right = steps.net(self.left), steps.net(self.right)
+        pairs, _ = equalities(self.condition, self.left.names, self.right.names)
+        # The rows that a change of the other side can match serve the inner join and the padding alike.
+        lefts = narrowed(steps, self.left, Face.BEFORE, pairs, right) if right is not None else ""
+        rights = narrowed(steps, self.right, Face.BEFORE if self.full else Face.AFTER, pairs, left) if left is not None else ""
+        conditions, names = conjuncts(self.condition), (*self.names, WEIGHT)
+        found = []
+        if left is not None:
+            after = rights if not self.full else steps.face(self.right, Face.AFTER)
+            found.append(reach(steps, "outerjoin_term", Leaf(left, (*self.left.names, WEIGHT)), [leaf(after, self.right)], conditions, names))
+        if right is not None:
+            found.append(reach(steps, "outerjoin_term", Leaf(right, (*self.right.names, WEIGHT)), [leaf(lefts, self.left)], conditions, names))
+        found.append(self._padding(steps, self.left, self.right, lefts))
+        if self.full:
+            found.append(self._padding(steps, self.right, self.left, rights))
+        return steps.define("outerjoin_change", _all([exp.select(*(col(n) for n in names)).from_(table(f)) for f in found]))
+
+    def _padding(self, steps: Steps, kept: Node, other: Node, before: str) -> str:
+        """The change of the rows of one side that have no partner, padded with NULLs."""
+        alone = steps.define("alone_change", _all(SemiJoin(kept, other, self.condition, anti=True).terms(steps, before or None)))
+        here = set(kept.names)
+        values = (col(c.name) if c.name in here else named(null_of(c), c.name) for c in self.columns)
+        return steps.define("padded_change", exp.select(*values, col(WEIGHT)).from_(table(alone)))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if self.full or not set(keys) <= set(self.left.names):
@@ -61,19 +80,6 @@ class OuterJoin(Node):
         left = steps.restrict(self.left, face, keys, touched)
         pairs, _ = equalities(self.condition, self.left.names, self.right.names)
         return steps.define("outerjoin_touched", self.select(left, narrowed(steps, self.right, face, pairs, left)))
-
-    @property
-    def parts(self) -> UnionAll:
-        """The same rows as a bag sum of operators with laws of their own."""
-        pieces: list[Node] = [Join(self.left, self.right, self.condition), self._padded(self.left, self.right)]
-        if self.full:
-            pieces.append(self._padded(self.right, self.left))
-        return UnionAll(tuple(pieces))
-
-    def _padded(self, kept: Node, other: Node) -> Node:
-        alone = SemiJoin(kept, other, self.condition, anti=True)
-        here = set(kept.names)
-        return Project(alone, self.columns, tuple(col(c.name) if c.name in here else null_of(c) for c in self.columns))
 
     def arguments(self) -> str:
         return f"{'full' if self.full else 'left'} on {self.condition.sql('spark') if self.condition is not None else 'anything'}"

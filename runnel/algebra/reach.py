@@ -6,10 +6,12 @@ reached so far with one more relation, by an equality where there is one, so tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from runnel.algebra.condition import conjuncts, same
 from runnel.algebra.node import Node, col, references, select, table
 from runnel.algebra.steps import Steps
 
@@ -56,12 +58,12 @@ def _distance(leaf: Leaf, reached: set[str], conditions: list[exp.Expr]) -> int:
     return 1 if linked else 2
 
 
-def touched_leaf(steps: Steps, touched: str, keys: tuple[str, ...]) -> tuple[Leaf, list[exp.Expr]]:
+def touched_leaf(steps: Steps, touched: str, keys: tuple[str, ...], types: Mapping[str, str]) -> tuple[Leaf, list[exp.Expr]]:
     """The touched keys as a relation to start from, under names of their own, and what they must equal."""
     names = tuple(f"__runnel_touched_{k}" for k in keys)
     query = exp.select(*(exp.alias_(col(k), exp.to_identifier(n, quoted=True)) for k, n in zip(keys, names, strict=True))).from_(table(touched))
-    same: list[exp.Expr] = [exp.NullSafeEQ(this=col(k), expression=col(n)) for k, n in zip(keys, names, strict=True)]
-    return Leaf(steps.define(f"{touched}_keys", query), names), same
+    on = [c for k, n in zip(keys, names, strict=True) for c in conjuncts(same(types[k], col(k), col(n)))]
+    return Leaf(steps.define(f"{touched}_keys", query), names), on
 
 
 def leaf(relation: str, node: Node) -> Leaf:

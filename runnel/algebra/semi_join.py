@@ -51,14 +51,18 @@ class SemiJoin(Node):
         return self._join(inputs[0], inputs[1])
 
     def law(self, steps: Steps) -> str:
+        return steps.define("semijoin_change", _all(self.terms(steps)))
+
+    def terms(self, steps: Steps, before: str | None = None) -> list[exp.Select]:
+        """The terms of the change. `before` may name the rows of L.before that can match the change of R, if somebody has them."""
         left, right = steps.net(self.left), steps.net(self.right)
         terms = []
         if left is not None:
             after = narrowed(steps, self.right, Face.AFTER, self._equalities[0], left)
             terms.append(steps.weighted(self._join(left, after)))
         if right is not None:
-            terms += self._flipped(steps, right)
-        return steps.define("semijoin_change", _all(terms))
+            terms += self._flipped(steps, right, before or steps.face(self.left, Face.BEFORE))
+        return terms
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         left = steps.restrict(self.left, face, keys, touched)
@@ -68,16 +72,15 @@ class SemiJoin(Node):
     def _equalities(self) -> tuple[list[Equality], list[exp.Expr]]:
         return equalities(self.condition, self.left.names, self.right.names)
 
-    def _flipped(self, steps: Steps, right: str) -> list[exp.Select]:
+    def _flipped(self, steps: Steps, right: str, before: str) -> list[exp.Select]:
         pairs, rest = self._equalities
         if pairs and not rest:
-            return [self._flipped_keys(steps, pairs, right)]
-        before = steps.face(self.left, Face.BEFORE)
+            return [self._flipped_keys(steps, pairs, right, before)]
         moved = steps.define("semijoin_moved", steps.broadcast(_semi(self.left, before, right, self.condition, anti=False), "r"), small=True)
         faces = {1: narrowed(steps, self.right, Face.AFTER, pairs, moved), -1: narrowed(steps, self.right, Face.BEFORE, pairs, moved)}
         return [steps.weighted(self._join(moved, face), exp.Literal.number(weight)) for weight, face in faces.items()]
 
-    def _flipped_keys(self, steps: Steps, pairs: list[Equality], right: str) -> exp.Select:
+    def _flipped_keys(self, steps: Steps, pairs: list[Equality], right: str, before: str) -> exp.Select:
         """With equalities alone a key's partners can be counted: now, and by the change, how many there were."""
         keys = [f"key{i}" for i in range(len(pairs))]
         values = [named(p.right.copy(), k) for p, k in zip(pairs, keys, strict=True)]
@@ -85,10 +88,8 @@ class SemiJoin(Node):
         moved = steps.define(
             "keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by), small=True
         )
-        on = exp.and_(*(p.on(p.right.copy(), col(k, "m")) for p, k in zip(pairs, keys, strict=True)))
-        near = exp.select("r.*").from_(table(steps.face(self.right, Face.AFTER), "r")).join(table(moved, "m"), on=on, join_type="left semi")
-        near = steps.broadcast(near, "m")
-        partners = exp.select(*values, named(exp.Count(this=exp.Star()), "partners")).from_(table(steps.define("keys_near", near))).group_by(*by)
+        near = narrowed(steps, self.right, Face.AFTER, [Equality(p.right, col(k), p.null_safe) for p, k in zip(pairs, keys, strict=True)], moved)
+        partners = exp.select(*values, named(exp.Count(this=exp.Star()), "partners")).from_(table(near)).group_by(*by)
         same = exp.and_(*(exp.NullSafeEQ(this=col(k, "m"), expression=col(k, "n")) for k in keys))
         now = exp.func("coalesce", col("partners", "n"), exp.Literal.number(0))
         weight = flipped(now, col("moved", "m"))
@@ -100,7 +101,7 @@ class SemiJoin(Node):
         )
         kept = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
-        rows = exp.select(*(col(n) for n in self.names), col(WEIGHT)).from_(table(steps.face(self.left, Face.BEFORE), "l"))
+        rows = exp.select(*(col(n) for n in self.names), col(WEIGHT)).from_(table(before, "l"))
         rows = rows.join(table(steps.define("keys_flipped", kept, small=True), "f"), on=on, join_type="inner")
         return steps.broadcast(rows, "f")
 
@@ -112,12 +113,21 @@ class SemiJoin(Node):
 
 
 def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others: str) -> str:
-    """The rows of a face that can match `others` by the equalities: small sides stay small, whatever joins them next."""
-    relation = steps.face(node, face)
+    """The rows of a face that can match `others` by the equalities: small sides stay small, whatever joins them next.
+
+    Where the node's side of each is a plain column, the values travel down to its scans. There may be more rows than match.
+    """
     if not pairs:
-        return relation
-    on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in pairs))
-    query = select(col(n) for n in node.names).from_(table(relation, "r")).join(table(others, "l"), on=on, join_type="left semi")
+        return steps.face(node, face)
+    own = set(node.names)
+    turned = [p if references(p.left) <= own else Equality(p.right, p.left, p.null_safe) for p in pairs]
+    keys = [p.left.name for p in turned if isinstance(p.left, exp.Column)]
+    if len(set(keys)) == len(turned):
+        values = [named(p.right.copy(), k) for k, p in zip(keys, turned, strict=True)]
+        touched = steps.define("keys_near", exp.select(*values).distinct().from_(table(others)), small=True)
+        return steps.restrict(node, face, keys, touched)
+    on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in turned))
+    query = select(col(n) for n in node.names).from_(table(steps.face(node, face), "r")).join(table(others, "l"), on=on, join_type="left semi")
     return steps.define(f"{node.slug}_near", steps.broadcast(query, "l"), small=True)
 
 

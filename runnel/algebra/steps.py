@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from runnel.algebra.condition import same
 from runnel.algebra.facts import Facts
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
 
@@ -43,7 +44,7 @@ class Steps:
         if face is Face.BEFORE and not node.sources & self.facts.changed:
             face = Face.AFTER
         if face is Face.BEFORE and self.stores(node):
-            return self._content(node)
+            return self._content()
         key = (node, str(face))
         if key not in self._memo:
             self._memo[key] = node.relation(self, face) if hasattr(node, "relation") else self._face(node, face)
@@ -75,27 +76,19 @@ class Steps:
             self._memo[key] = self.consolidate(f"{node.slug}_net", change, node.columns)
         return self._memo[key]
 
-    def _content(self, node: Node) -> str:
-        """The rows of the kept node before the refresh: the log summed up, each row as often as it weighs."""
-        key = (node, "content")
-        if key not in self._memo:
-            summed = self.consolidate("stored_net", self.input(STORED, Face.BEFORE), node.columns)
-            copies = exp.GenerateSeries(start=exp.Literal.number(1), end=exp.cast(col(WEIGHT), "int"))
-            alias = exp.TableAlias(this=exp.to_identifier("copies"), columns=[exp.to_identifier("__runnel_copy")])
-            query = exp.select(*(col(n) for n in node.names)).from_(table(summed))
-            query.append("laterals", exp.Lateral(this=exp.Explode(this=copies), view=True, alias=alias))
-            self._memo[key] = self.define("stored_content", query)
-        found = self._memo[key]
-        assert found is not None
-        return found
+    def _content(self) -> str:
+        """The rows of the kept node before the refresh, each as often as it weighs: the log summed up by the executor.
+
+        The log itself, weights and all, is the face before of `STORED`.
+        """
+        return self.input(STORED, Face.AFTER)
 
     def replaced(self, node: Node, now: str, keys: Sequence[str] = (), touched: str | None = None) -> str:
         """The change of the kept node: its touched rows now, minus what the log holds for the same keys, weights and all."""
         minus = exp.Neg(this=col(WEIGHT, "c"))
         kept = exp.select(*(col(n, "c") for n in node.names), named(minus, WEIGHT)).from_(table(self.input(STORED, Face.BEFORE), "c"))
         if touched is not None:
-            on = exp.and_(*(exp.NullSafeEQ(this=col(k, "c"), expression=col(k, "t")) for k in keys))
-            kept = self.broadcast(kept.join(table(touched, "t"), on=on, join_type="left semi"), "t")
+            kept = self.broadcast(kept.join(table(touched, "t"), on=self._on(node, keys), join_type="left semi"), "t")
         both = exp.union(self._weighted(node, now, 1), kept, distinct=False, copy=False)
         return self.consolidate(f"{node.slug}_change", self.define(f"{node.slug}_both", both), node.columns)
 
@@ -155,10 +148,14 @@ class Steps:
 
     def semi(self, node: Node, relation: str, keys: Sequence[str], touched: str) -> str:
         """The rows of a relation whose keys are touched."""
-        on = exp.and_(*(exp.NullSafeEQ(this=col(k, "c"), expression=col(k, "t")) for k in keys))
+        on = self._on(node, keys)
         query = exp.select(*(col(n, "c") for n in node.names)) if node.names else exp.select("1")
         query = query.from_(table(relation, "c")).join(table(touched, "t"), on=on, join_type="left semi")
         return self.define(f"{relation}_touched", self.broadcast(query, "t"), small=True)
+
+    def _on(self, node: Node, keys: Sequence[str]) -> exp.Expr:
+        types = {c.name: c.type for c in node.columns}
+        return exp.and_(*(same(types[k], col(k, "c"), col(k, "t")) for k in keys))
 
     def broadcast(self, query: exp.Select, alias: str) -> exp.Select:
         """A query whose side `alias` is the small one, if the facts say so. An engine cannot guess the size of a join's result."""
@@ -207,7 +204,8 @@ def consolidation(relation: str, columns: Sequence[Column]) -> exp.Select:
 
 UNGROUPABLE = frozenset({"variant"})
 STORED = "stored"
-"""The source name under which the executor provides the content of the backing table before the refresh."""
+"""The source name under which the executor provides what the backing table holds before the refresh: as face before its
+log with weights, as face after its content row by row."""
 
 
 def slug(name: str) -> str:

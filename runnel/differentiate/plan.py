@@ -241,6 +241,10 @@ def _with(steps: Steps, reads: dict[str, list[str]], shared: set[str], query: ex
     for name in steps.definitions:
         if name in own:
             copy = copy.with_(exp.to_identifier(name, quoted=True), as_=steps.definitions[name].copy(), copy=False)
+    if own and (recursive := query.args.get("with_")) is not None:  # a recursion of the query's own reads the steps before it
+        before = len(recursive.expressions)
+        ctes = copy.args["with_"].expressions
+        copy.args["with_"].set("expressions", [*ctes[before:], *ctes[:before]])
     return copy.sql("spark", pretty=True)
 
 

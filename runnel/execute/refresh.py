@@ -36,6 +36,7 @@ from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.source import Source
 from runnel.state import Entry
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
+from runnel.tables.content import LogFacts, content_sql
 
 MODERATE = 4 << 30
 """Bytes of tables up to which a plan is made at once; beyond it adaptive execution decides between stages."""
@@ -228,7 +229,7 @@ def change_of(work: Work) -> DataFrame:
         facts = {f.key: f for f in work.facts}
         for needed in work.plan.inputs:
             if needed.source == KEPT:
-                reader.register(reader.table(work.backing.path, work.version), needed.name)
+                reader.register(_kept(work, needed.face), needed.name)
                 continue
             if needed.source in clock.TYPES:
                 reader.register(_moment(work, needed.source, needed.face), needed.name)
@@ -248,6 +249,16 @@ def change_of(work: Work) -> DataFrame:
         for name, sql in shared:
             reader.register(reader.computed(sql, f"{work.backing.path}/_steps/{work.note.epoch + 1}-{name}", work.plan.facts.small), name)
         return reader.session.sql(rows)
+
+
+def _kept(work: Work, face: Face) -> DataFrame:
+    """What is stored before this refresh: the log with its weights, or summed up to rows."""
+    reader = work.engine.reader
+    log = reader.table(work.backing.path, work.version)
+    if face is Face.BEFORE:
+        return log
+    facts = LogFacts(tail=work.note.tail_rows > 0, negatives=work.note.tail_negatives)
+    return reader.session.sql(content_sql(work.layout, reader.register(log), facts))
 
 
 def _moment(work: Work, kind: str, face: Face) -> DataFrame:

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 
-from runnel.algebra import STORED, WEIGHT, Column, Facts
+from runnel.algebra import STORED, WEIGHT, Column, Face, Facts
 from runnel.bind import Bound, bind, parse_query
 from runnel.canonicalize import RULES, canonicalize
 from runnel.differentiate import ChangePlan, Root, differentiate, recompute, root_of
@@ -121,7 +121,7 @@ class Copy:
     def _append(self, plan: ChangePlan) -> None:
         self.plan = plan
         for relation in plan.inputs:
-            self._view(relation.name, f"FROM log.{self.mode}" if relation.source == STORED else f"FROM {relation.face}.{relation.source}")
+            self._view(relation.name, self._kept(relation.face) if relation.source == STORED else f"FROM {relation.face}.{relation.source}")
         names = ", ".join(f'"{c.name}"' for c in self.root.layout.stored)
         sql = plan.sql
         try:
@@ -132,6 +132,10 @@ class Copy:
             self.duck.run(f"INSERT INTO log.{self.mode} ({names}{', ' if names else ''}{WEIGHT}) {to_duck(sql)}")
         except AssertionError as error:
             raise AssertionError(f"mode {self.mode}: {error}\n{self.explain()}") from error
+
+    def _kept(self, face: Face) -> str:
+        """What the log holds before the refresh, with weights or row by row."""
+        return f"FROM log.{self.mode}" if face is Face.BEFORE else self._content()
 
     def _stored(self) -> str:
         """The log summed up: one row per distinct row or group."""
