@@ -21,6 +21,8 @@ from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.reader import Reader
 
 FEED = "delta.enableChangeDataFeed"
+LISTED = 32
+"""Files up to which a face is read as plain Parquet. Spark lists more of them by a job of its own, and Delta Lake skips files by their statistics."""
 ADDED = ("insert", "update_postimage")
 
 
@@ -99,7 +101,10 @@ class DeltaSource:
         return self.log.size()
 
     def at(self, reader: Reader, version: int) -> DataFrame:
-        return reader.table(self.log.path, version)
+        files = self.log.plain_files(version) if self.direct and self.log.local is not None else None
+        if files is None or len(files) > LISTED:
+            return reader.table(self.log.path, version)
+        return reader.session.read.schema(self._schema()).parquet(*files) if files else reader.session.createDataFrame([], self._schema())
 
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         assert facts.before is not None
@@ -112,8 +117,11 @@ class DeltaSource:
             case _:
                 return self._from_touched_files(reader, facts.before, facts.after)
 
+    def _schema(self) -> StructType:
+        return StructType.fromJson(json.loads(self.log.table().schema().to_json()))
+
     def _from_files(self, reader: Reader, before: int, after: int) -> DataFrame:
-        schema = StructType.fromJson(json.loads(self.log.table().schema().to_json()))
+        schema = self._schema()
         paths: dict[str, list[str]] = {"add": [], "remove": [], "cdc": []}
         for commit in self.log.commits(before, after):
             if commit.cdcs:
