@@ -41,14 +41,22 @@ class Pass:
 
 
 def canonicalize(node: Node, disabled: Collection[str] = (), trace: list[Pass] | None = None) -> Node:
-    """Apply `RULES` from first to last."""
-    for rule in RULES:
-        name = rule.__name__
-        if name in disabled:
-            continue
-        after = rule(node)
-        assert after.names == node.names, f"{name} changed the columns from {node.names} to {after.names}"
-        if trace is not None:
-            trace.append(Pass(name, after != node, str(after)))
-        node = after
+    """Apply `RULES` from first to last, again as long as they change something: one rule may make room for an earlier one."""
+    for turn in range(TURNS):
+        start = node
+        for rule in RULES:
+            name = rule.__name__
+            if name in disabled:
+                continue
+            after = rule(node)
+            assert after.names == node.names, f"{name} changed the columns from {node.names} to {after.names}"
+            if trace is not None and (turn == 0 or after != node):
+                trace.append(Pass(name, after != node, str(after)))
+            node = after
+        if node == start:
+            break
     return node
+
+
+TURNS = 5
+"""Two are usual. The rules only move things down or remove them, so they end; this is a bound for our mistakes."""

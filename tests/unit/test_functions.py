@@ -397,5 +397,5 @@ def test_what_is_no_aggregate() -> None:
         assert not any(is_aggregate(n) for n in parse(text).walk()), text
     patterns = sqlglot.parse_one("SELECT x FROM t WHERE x LIKE ANY ('a%', 'b%') OR x LIKE ANY ('c')", dialect="spark")
     assert not any(is_aggregate(n) for n in patterns.walk())
-    assert is_aggregate(parse("my_sum(x)"), frozenset({"my_sum"}))
+    assert is_aggregate(exp.AnonymousAggFunc(this="my_sum", expressions=[exp.column("x")]))
     assert is_aggregate(next(parse("RANK() OVER (ORDER BY SUM(x))").find_all(exp.Sum)))
