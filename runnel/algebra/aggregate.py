@@ -38,9 +38,9 @@ class Aggregate(Node):
     calls: tuple[Call, ...]
 
     title = "Aggregate"
-    law_text = "root and additive: partial sums of the child's change; else after - before of the touched groups"
-    supports = "GROUP BY with COUNT(*), COUNT(x), SUM, AVG, MIN, MAX; HAVING; aggregates without GROUP BY"
-    cost = "root and additive: the changed rows; else the touched groups on both faces"
+    law_text = "root and additive: partial sums of the child's change; root and mergeable, rows only came: the stored result merged with them; else after - before of the touched groups"
+    supports = "GROUP BY with the functions below, FILTER and DISTINCT; GROUPING SETS, CUBE, ROLLUP; HAVING; aggregates without GROUP BY; PIVOT; user aggregates"
+    cost = "root and additive: the changed rows; root: the touched groups, now and as stored; inside: the touched groups on both faces"
     grows_with_inserts = False
 
     def __post_init__(self) -> None:
@@ -103,6 +103,8 @@ class Aggregate(Node):
         return tuple(values)
 
     def law(self, steps: Steps) -> str:
+        if self.keys and self.merges and steps.stores(self) and steps.grows(self.child):
+            return self._merged(steps)
         touched = steps.touched(self.child, self.keys) if self.keys else None
         now = steps.face(self.child, Face.AFTER) if touched is None else steps.restrict(self.child, Face.AFTER, self.keys, touched)
         found = steps.define("aggregate_now", self.select(now))
@@ -110,6 +112,26 @@ class Aggregate(Node):
             return steps.replaced(self, found, self.keys, touched)
         rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
         return steps.difference(self, found, steps.define("aggregate_was", self.select(rows)))
+
+    @cached_property
+    def merges(self) -> bool:
+        """Every call over old and new rows is the same call over the old result and the new rows."""
+        return all(r.merges for r in self.rules)
+
+    def _merged(self, steps: Steps) -> str:
+        """Over rows that only came: the stored results of their groups count as rows, and no source is read."""
+        change = steps.change(self.child)
+        assert change is not None
+        stored = steps.stored_rows(self, self.keys, steps.touched(self.child, self.keys))
+        arguments = {c.output.name: next(c.expression.find_all(exp.Column)).name for c in self.calls}
+        new = exp.select(*(col(k) for k in self.keys), *(named(col(a), o) for o, a in arguments.items())).from_(table(change))
+        old = exp.select(*(col(k) for k in self.keys), *(col(o) for o in arguments)).from_(table(stored))
+        rows = steps.define("aggregate_rows", exp.union(new, old, distinct=False, copy=False))
+        calls = [
+            named(c.expression.transform(lambda e, o=c.output.name: col(o) if isinstance(e, exp.Column) else e), c.output.name) for c in self.calls
+        ]
+        now = exp.select(*(col(k) for k in self.keys), *calls).from_(table(rows)).group_by(*(col(k) for k in self.keys))
+        return steps.difference(self, steps.define("aggregate_now", now), stored)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if not set(keys) <= set(self.keys):

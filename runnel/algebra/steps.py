@@ -92,6 +92,12 @@ class Steps:
         both = exp.union(self._weighted(node, now, 1), kept, distinct=False, copy=False)
         return self.consolidate(f"{node.slug}_change", self.define(f"{node.slug}_both", both), node.columns)
 
+    def stored_rows(self, node: Node, keys: Sequence[str], touched: str) -> str:
+        """The rows of the kept node with touched keys, from the log: each once, for a node that has no row twice."""
+        kept = exp.select(*(col(n, "c") for n in node.names), col(WEIGHT, "c")).from_(table(self.input(STORED, Face.BEFORE), "c"))
+        kept = self.broadcast(kept.join(table(touched, "t"), on=self._on(node, keys), join_type="left semi"), "t")
+        return self.consolidate("stored_touched", self.define("stored_near", kept), node.columns)
+
     def stores(self, node: Node) -> bool:
         """Whether the rows of this node before the refresh can be read from the backing table."""
         return self.laws and node is self.kept

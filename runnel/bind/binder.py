@@ -26,7 +26,7 @@ from runnel.algebra import (
     SemiJoin,
     UnionAll,
 )
-from runnel.algebra.condition import conjuncts
+from runnel.algebra.condition import conjuncts, together
 from runnel.algebra.node import col, named, references
 from runnel.bind import clock, generators, groups, pivots, recursion, refuse, subqueries, windows
 from runnel.bind.expand import join_key
@@ -379,9 +379,11 @@ class Binder:
         right, names, also = self.relation(join.this, ctes, outer)
         around = dict(scope)
         scope.update(names)
-        on = self.resolve(condition, scope) if condition is not None else None
-        if on is not None and within(condition, (exp.Query,)):  # type: ignore[arg-type]
-            raise refuse.unsupported("a subquery in ON", join)
+        asked = [c for c in conjuncts(condition) if within(c, (exp.Query,))]
+        if asked and (side or kind not in ("", "INNER", "CROSS")):
+            raise refuse.unsupported(f"a subquery in the ON of a {side} {kind} JOIN".replace("  ", " "), join)
+        plain = together([c for c in conjuncts(condition) if c not in asked])
+        on = self.resolve(plain, scope) if plain is not None else None
         if also and carried:
             same = [exp.NullSafeEQ(this=col(carried[u]), expression=col(also[u])) for u in carried]
             on = exp.and_(*conjuncts(on), *same)
@@ -402,7 +404,8 @@ class Binder:
             case ("FULL", _):
                 return OuterJoin(left, right, on, full=True)
             case ("", ("" | "INNER" | "CROSS")):
-                return Join(left, right, on)
+                joined = Join(left, right, on)
+                return subqueries.filtered(self, joined, exp.and_(*asked), scope, ctes) if asked else joined
             case _:
                 raise refuse.unsupported(f"{side} {kind} JOIN".strip(), join)
 

@@ -22,7 +22,7 @@ RECOMPUTED: tuple[tuple[str, str], ...] = (
         "statistics of DOUBLE, FLOAT or BIGINT (STDDEV, VARIANCE, COVAR, CORR, REGR, SKEWNESS, KURTOSIS) below another operator",
         "their last digits depend on the order of rows; as a stream table of their own they are maintained",
     ),
-    ("a subquery in the ON of a join", "write it in WHERE, or join the subquery"),
+    ("a subquery in the ON of an outer, semi or anti join", "join the subquery in FROM"),
     ("RIGHT or FULL JOIN inside a correlated subquery", "turn the join around"),
     ("PIVOT over several FOR columns lists", "use aggregates with FILTER"),
     ("LIMIT or OFFSET of an expression that is not a number", "write the number"),

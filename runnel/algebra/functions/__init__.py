@@ -48,4 +48,5 @@ def rule(call: exp.Expr, types: Mapping[str, str], result: str) -> Rule:
     for build in _BUILDERS:
         if (found := build(reading, types, result)) is not None:
             return only(found, reading.filter, "where", reading.filter.name) if isinstance(reading.filter, exp.Column) else found
-    return recomputed(MERGEABLE_ON_INSERTS if reading.name in MERGEABLE else TOUCHED_GROUPS)
+    merges = reading.name in MERGEABLE and reading.filter is None and reading.columns is not None and len(reading.columns) == 1
+    return recomputed(MERGEABLE_ON_INSERTS if merges else TOUCHED_GROUPS)

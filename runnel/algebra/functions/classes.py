@@ -10,12 +10,12 @@ _GROUPS = "touched groups"
 _DETERMINED = "touched groups, after a rewrite that makes the result independent of the order of rows"
 _UNDETERMINED = "not maintained: the result depends on the order of rows"
 
-MERGEABLE = frozenset("min max min_by max_by bit_and bit_or approx_count_distinct hll_sketch_agg hll_union_agg".split())
+MERGEABLE = frozenset({"min", "max", "bit_and", "bit_or"})
 
 CLASSES: dict[str, str] = {
     "any": "additive",
     "any_value": _DETERMINED,
-    "approx_count_distinct": _INSERTS,
+    "approx_count_distinct": "touched groups",
     "approx_percentile": _DETERMINED,
     "approx_top_k": _UNDETERMINED,
     "approx_top_k_accumulate": _UNDETERMINED,
@@ -57,11 +57,11 @@ CLASSES: dict[str, str] = {
     "last_value": _DETERMINED,
     "listagg": _DETERMINED,
     "max": _INSERTS,
-    "max_by": f"{_INSERTS}, after a rewrite that decides between rows of the same rank",
+    "max_by": "touched groups, after a rewrite that decides between rows of the same rank",
     "mean": _SUMS,
     "median": _GROUPS,
     "min": _INSERTS,
-    "min_by": f"{_INSERTS}, after a rewrite that decides between rows of the same rank",
+    "min_by": "touched groups, after a rewrite that decides between rows of the same rank",
     "mode": _DETERMINED,
     "percentile": _GROUPS,
     "percentile_approx": _DETERMINED,

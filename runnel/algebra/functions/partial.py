@@ -43,6 +43,8 @@ class Rule:
     partials: tuple[Partial, ...] = ()
     finish: Finish | None = None
     stable: bool = True
+    merges: bool = False
+    """Over rows that only come, the result is the same call over the old result and the new values."""
 
     def __post_init__(self) -> None:
         assert (self.kind == ADDITIVE) == (self.finish is not None), f"a rule that is {self.kind} cannot be finished from partial sums"
@@ -53,7 +55,7 @@ def additive(partials: tuple[Partial, ...], finish: Finish, stable: bool = True)
 
 
 def recomputed(kind: str = TOUCHED_GROUPS, stable: bool = True) -> Rule:
-    return Rule(kind, stable=stable)
+    return Rule(kind, stable=stable, merges=kind == MERGEABLE_ON_INSERTS)
 
 
 def only(rule: Rule, condition: exp.Expr, word: str, name: str) -> Rule:
