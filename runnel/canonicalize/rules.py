@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from runnel.algebra import Node
+from runnel.algebra import Domain, Node
 from runnel.canonicalize.decorrelate import decorrelate
 from runnel.canonicalize.filter_below_project import filter_below_project
 from runnel.canonicalize.filter_into_join import filter_into_join
@@ -27,7 +27,8 @@ RULES: tuple[Rule, ...] = (
     merge_filters,  # again: both leave filters behind
     filter_into_join,  # again, for the same reason
     filter_below_project,  # again: a join hands filters to sides that are projections
-    prune_columns,  # last: it asks what is still used
+    prune_columns,  # late: it asks what is still used
+    merge_projects,  # again: a window that nobody reads is gone from between two projections
 )
 
 
@@ -41,7 +42,8 @@ class Pass:
 
 
 def canonicalize(node: Node, disabled: Collection[str] = (), trace: list[Pass] | None = None) -> Node:
-    """Apply `RULES` from first to last, again as long as they change something: one rule may make room for an earlier one."""
+    """Apply `RULES` from first to last; again where subqueries were correlated, since removing a domain makes room for earlier rules."""
+    correlated = any(isinstance(n, Domain) for n in node.walk())
     for turn in range(TURNS):
         start = node
         for rule in RULES:
@@ -53,7 +55,7 @@ def canonicalize(node: Node, disabled: Collection[str] = (), trace: list[Pass] |
             if trace is not None and (turn == 0 or after != node):
                 trace.append(Pass(name, after != node, str(after)))
             node = after
-        if node == start:
+        if not correlated or node == start:
             break
     return node
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from textwrap import indent
 
 from sqlglot import exp
 
@@ -199,20 +200,50 @@ def _nonzero(layout: Layout, sums: str) -> exp.Select:
 
 
 def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
-    parts = _parts(steps, query)
     inputs = tuple(InputFace(source, face, name) for (source, face), name in steps.inputs.items())
-    built = steps.build(query.copy())
-    return ChangePlan(built.sql("spark", pretty=True), inputs, steps.facts, parts)
-
-
-def _parts(steps: Steps, query: exp.Select) -> tuple[tuple[str, str], ...]:
-    """An engine puts a WITH query in the place of each of its uses; small steps with several uses become parts instead."""
-    reads = {name: _tables(definition) for name, definition in steps.definitions.items()}
-    needed = _needed(reads, _tables(query))
-    uses = Counter(t for name in needed for t in reads[name]) + Counter(_tables(query))
+    texts = {name: _Text.of(definition) for name, definition in steps.definitions.items()}
+    last = _Text.of(query)
+    reads = {name: text.reads for name, text in texts.items()}
+    needed = _needed(reads, last.reads)
+    uses = Counter(t for name in needed for t in reads[name]) + Counter(last.reads)
     shared = _shared(steps, reads, uses, needed)
-    parts = [(name, _with(steps, reads, set(shared), steps.definitions[name])) for name in shared]
-    return (*parts, ("", _with(steps, reads, set(shared), query)))
+    open_reads = {n: r for n, r in reads.items() if n not in shared}
+
+    def part(text: _Text) -> str:
+        own = _needed(open_reads, text.reads)
+        return _statement([(n, t) for n, t in texts.items() if n in own], text)
+
+    parts = (*((name, part(texts[name])) for name in shared), ("", part(last)))
+    whole = _statement([(n, t) for n, t in texts.items() if n in needed], last)
+    return ChangePlan(whole, inputs, steps.facts, parts)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A step printed once: WITH queries of its own, which only a recursion has, its body, and the relations it reads."""
+
+    inner: tuple[tuple[str, str], ...]
+    body: str
+    reads: tuple[str, ...]
+
+    @classmethod
+    def of(cls, query: exp.Query) -> _Text:
+        with_ = query.args.get("with_")
+        inner = tuple((c.args["alias"].sql("spark"), c.this.sql("spark", pretty=True)) for c in with_.expressions) if with_ is not None else ()
+        body = query if with_ is None else query.copy()
+        if with_ is not None:
+            body.set("with_", None)
+        return cls(inner, body.sql("spark", pretty=True), tuple(t.name for t in query.find_all(exp.Table)))
+
+
+def _statement(steps: list[tuple[str, _Text]], last: _Text) -> str:
+    """WITH the steps in their order, and the last one as what is selected."""
+    ctes = [cte for name, text in steps for cte in (*text.inner, (f"`{name}`", text.body))] + list(last.inner)
+    if not ctes:
+        return last.body
+    recursive = "RECURSIVE " if last.inner or any(text.inner for _, text in steps) else ""
+    listed = ", ".join(f"{head} AS (\n{indent(body, '  ')}\n)" for head, body in ctes)
+    return f"WITH {recursive}{listed}\n{last.body}"
 
 
 READ = {Face.CHANGE: 1, Face.AFTER: 4, Face.BEFORE: 4}
@@ -221,7 +252,7 @@ JOB = 4
 """What computing a step once by a job of its own costs in the same units."""
 
 
-def _shared(steps: Steps, reads: dict[str, list[str]], uses: Counter[str], needed: set[str]) -> list[str]:
+def _shared(steps: Steps, reads: dict[str, tuple[str, ...]], uses: Counter[str], needed: set[str]) -> list[str]:
     """The small steps that are cheaper to compute once than to compute again wherever they are read."""
     cost: dict[str, int] = {name: READ[face] for (_, face), name in steps.inputs.items()}
     found = []
@@ -235,29 +266,12 @@ def _shared(steps: Steps, reads: dict[str, list[str]], uses: Counter[str], neede
     return found
 
 
-def _with(steps: Steps, reads: dict[str, list[str]], shared: set[str], query: exp.Query) -> str:
-    own = _needed({n: r for n, r in reads.items() if n not in shared}, [t for t in _tables(query) if t not in shared])
-    copy = query.copy()
-    for name in steps.definitions:
-        if name in own:
-            copy = copy.with_(exp.to_identifier(name, quoted=True), as_=steps.definitions[name].copy(), copy=False)
-    if own and (recursive := query.args.get("with_")) is not None:  # a recursion of the query's own reads the steps before it
-        before = len(recursive.expressions)
-        ctes = copy.args["with_"].expressions
-        copy.args["with_"].set("expressions", [*ctes[before:], *ctes[:before]])
-    return copy.sql("spark", pretty=True)
-
-
-def _needed(reads: dict[str, list[str]], roots: list[str]) -> set[str]:
+def _needed(reads: dict[str, tuple[str, ...]], roots: tuple[str, ...]) -> set[str]:
     found: set[str] = set()
     open_ = list(roots)
     while open_:
         name = open_.pop()
         if name in reads and name not in found:
             found.add(name)
-            open_ += reads[name]
+            open_.extend(reads[name])
     return found
-
-
-def _tables(query: exp.Expr) -> list[str]:
-    return [t.name for t in query.find_all(exp.Table)]
