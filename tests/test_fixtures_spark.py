@@ -18,10 +18,9 @@ pytestmark = pytest.mark.spark
 
 # Where Spark and Delta Lake may differ from DuckDB: types, NULL and NaN, feeds of every kind of commit. The rest is slow.
 OFTEN = """
-    bags/duplicates bags/null_keys bags/nets_to_nothing bags/insert_and_delete_in_range bags/both_sides_deleted bags/empty
-    shape/self_join shape/cross_join_one_row shape/cte_used_twice shape/having shape/avg_types shape/nan_and_infinity
-    shape/nan_keys shape/float_cancellation shape/distinct_inside shape/union shape/global_aggregate shape/count_of_join
-    shape/constant_over_global shape/arithmetic_above_aggregates shape/column_names
+    bags/duplicates bags/null_keys bags/nets_to_nothing bags/both_sides_deleted bags/empty
+    shape/self_join shape/cte_used_twice shape/avg_types shape/nan_and_infinity shape/nan_keys shape/float_cancellation
+    shape/global_aggregate shape/column_names subqueries/in_on
 """.split()
 
 
