@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.errors import DefinitionError, RunnelError
+from runnel.errors import RunnelError
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
