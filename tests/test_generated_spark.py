@@ -15,8 +15,8 @@ from tests.support.writer import TABLES, Query, Writer
 
 pytestmark = pytest.mark.spark
 
-QUICK = 20
-"""Queries of the first part; each takes about ten seconds with its two refreshes and checks."""
+QUICK = 10
+"""Queries of one part; each takes about ten seconds with its two refreshes and checks."""
 
 COMMITS = (
     (
@@ -40,7 +40,7 @@ def test_generated_on_spark(rn) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(1, 10))
+@pytest.mark.parametrize("part", range(1, 20))
 def test_more_generated_on_spark(rn, part: int) -> None:
     follow_all(rn, f"generated_{part}", range(part * QUICK, (part + 1) * QUICK))
 
