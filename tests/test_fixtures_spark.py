@@ -18,9 +18,8 @@ pytestmark = pytest.mark.spark
 
 # Where Spark and Delta Lake may differ from DuckDB: types, NULL and NaN, feeds of every kind of commit. The rest is slow.
 OFTEN = """
-    bags/duplicates bags/null_keys bags/nets_to_nothing bags/both_sides_deleted bags/empty
-    shape/self_join shape/cte_used_twice shape/avg_types shape/nan_and_infinity shape/nan_keys shape/float_cancellation
-    shape/global_aggregate shape/column_names subqueries/in_on
+    bags/duplicates bags/nets_to_nothing shape/avg_types shape/nan_and_infinity shape/nan_keys shape/float_cancellation
+    shape/column_names subqueries/in_on
 """.split()
 
 
