@@ -130,6 +130,8 @@ class Copy:
                 for name, part in shared:
                     self.duck.run(f'CREATE OR REPLACE TEMP TABLE "{name}" AS {to_duck(part)}')
             self.duck.run(f"INSERT INTO log.{self.mode} ({names}{', ' if names else ''}{WEIGHT}) {to_duck(sql)}")
+            for name, _ in plan.parts[:-1] if self.mode == "laws" else ():
+                self.duck.run(f'DROP TABLE temp."{name}"')
         except AssertionError as error:
             raise AssertionError(f"mode {self.mode}: {error}\n{self.explain()}") from error
 
