@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 BIN    := .venv/bin
+# Two processes even on large machines: each may hold a Spark session of 3 GiB.
+PARALLEL ?= -n 2 --dist loadgroup
 PURE   := $(wildcard runnel/environment.py runnel/errors.py runnel/settings.py runnel/versions.py runnel/algebra runnel/bind runnel/canonicalize runnel/differentiate runnel/observe)
 
 .DEFAULT_GOAL := help
@@ -17,17 +19,17 @@ demo: setup ## watch a stream table follow its sources
 
 test: test-fast ## run the tests, fast tiers first
 	@echo "tests with Spark"
-	@$(BIN)/python -m pytest -m "spark and not slow"
+	@$(BIN)/python -m pytest $(PARALLEL) -m "spark and not slow"
 
 test-fast: setup ## run only the tests that start no Spark
 	@echo "tests without Spark"
-	@$(BIN)/python -m pytest -m "not spark and not slow" --doctest-modules tests $(PURE)
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not spark and not slow" --doctest-modules tests $(PURE)
 
 soak: setup ## run generated queries until one fails, or SECONDS=n
 	@$(BIN)/python -m tests.support.seeds $(SECONDS)
 
 test-slow: setup ## run the long tests that `make test` leaves out
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest $(PARALLEL) -m slow
 
 check: setup ## check lint, format, types and layers
 	@$(BIN)/ruff check .

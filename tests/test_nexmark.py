@@ -7,7 +7,7 @@ import pytest
 from tests.support.follow import Outcome, asked, check
 from tests.support.nexmark.run import LEFT_OUT, QUERIES, run
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("nexmark")]
 
 
 @pytest.fixture(scope="module")

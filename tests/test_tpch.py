@@ -7,7 +7,7 @@ import pytest
 from tests.support.follow import Outcome, asked, check
 from tests.support.tpch.run import QUERIES, run
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("tpch")]
 
 
 @pytest.fixture(scope="module")
