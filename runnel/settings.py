@@ -14,6 +14,10 @@ def setting(default: Any, reason: str) -> Any:
     return field(default=default, metadata={"reason": reason})
 
 
+OPTIMISATIONS = ("held_changes", "near_files", "shared_steps", "sized_jobs")
+"""What may be switched off by name without changing any result."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Values for one connection, from keyword arguments or `RUNNEL_<NAME>` environment variables.
@@ -37,7 +41,24 @@ class Settings:
     lock_wait_seconds: float = setting(60.0, "Raise when refreshes of one stream table from several processes queue up longer than this.")
     lock_lease_seconds: float = setting(30.0, "Lower for a faster takeover after a killed process, raise when the catalog is slow to reach.")
     disabled_rules: tuple[str, ...] = setting((), "Name canonicalisation rules to switch off when bisecting an unexpected plan.")
+    disabled_optimisations: tuple[str, ...] = setting(
+        (), "Name optimisations to switch off when one is under suspicion: held_changes, near_files, shared_steps, sized_jobs."
+    )
     laws: bool = setting(True, "Turn off to compute every change as after - before, the slow definition, when a law is under suspicion.")
+
+    def uses(self, optimisation: str) -> bool:
+        """Whether an optimisation is on."""
+        assert optimisation in OPTIMISATIONS, optimisation
+        return optimisation not in self.disabled_optimisations
+
+    def __post_init__(self) -> None:
+        for name in self.disabled_optimisations:
+            if name not in OPTIMISATIONS:
+                raise DefinitionError(
+                    f'optimisation "{name}" does not exist',
+                    detail=f"Optimisations are {', '.join(OPTIMISATIONS)}.",
+                    hint="Use one of the names above.",
+                )
 
 
 def load(overrides: dict[str, Any] | None = None, environ: dict[str, str] | None = None) -> Settings:

@@ -16,6 +16,7 @@ from sqlglot import exp
 from runnel.algebra.functions import Rule, rule
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, table
 from runnel.algebra.steps import Steps
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,9 @@ class Aggregate(Node):
         ]
         now = exp.select(*(col(k) for k in self.keys), *calls).from_(table(rows)).group_by(*(col(k) for k in self.keys))
         return steps.difference(self, steps.define("aggregate_now", now), stored)
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        return self.child.origins(column, changed) if column in self.keys else None
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if not set(keys) <= set(self.keys):

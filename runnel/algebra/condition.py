@@ -66,6 +66,18 @@ def equalities(condition: exp.Expr | None, left: Collection[str], right: Collect
     return found, rest
 
 
+def partner(conditions: list[exp.Expr], column: str, others: Collection[str]) -> str | None:
+    """The column among `others` that a conjunct equates with `column`."""
+    for part in conditions:
+        if isinstance(part, exp.EQ | exp.NullSafeEQ) and isinstance(part.this, exp.Column) and isinstance(part.expression, exp.Column):
+            one, other = part.this.name, part.expression.name
+            if one == column and other in others:
+                return other
+            if other == column and one in others:
+                return one
+    return None
+
+
 def _equality(part: exp.Expr, left: frozenset[str], right: frozenset[str]) -> Equality | None:
     if not isinstance(part, exp.EQ | exp.NullSafeEQ):
         return None

@@ -14,6 +14,7 @@ from sqlglot import exp
 from runnel.algebra.counts import flipped
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
 from runnel.algebra.steps import UNGROUPABLE, Steps
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ class Distinct(Node):
         rows = rows.from_(table(change, "m")).join(table(steps.define("distinct_present", now), "n"), on=same, join_type="left")
         moved = steps.define("distinct_counted", rows)
         return steps.define("distinct_change", exp.select("*").from_(table(moved)).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0))))
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        return self.child.origins(column, changed)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         return steps.define("distinct_touched", self.select(steps.restrict(self.child, face, keys, touched)))

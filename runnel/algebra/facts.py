@@ -17,6 +17,8 @@ class Facts:
     insert_only: frozenset[str] = frozenset()
     small: bool = False
     """Every change is known to be small: whatever it is joined with, it is the side to broadcast."""
+    held: frozenset[str] = frozenset()
+    """Sources whose change is at hand before the plan is made: it comes net, and its values can tell which files matter."""
 
     def __post_init__(self) -> None:
         assert self.insert_only <= self.changed, "a source that did not change cannot be insert-only"

@@ -5,13 +5,14 @@ A predicate that is NULL keeps nothing, on either face. Weights pass through, so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from runnel.algebra.node import Column, Face, Node, references, table
 from runnel.algebra.steps import Steps
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class Filter(Node):
         change = steps.change(self.child)
         assert change is not None
         return steps.define("filter_change", self.select(change))
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        return self.child.origins(column, changed)
+
+    def near(self, steps: Steps, face: Face, bounds: Mapping[str, frozenset[Origin]]) -> str:
+        return steps.define("filter_near", self.select(steps.near(self.child, face, bounds)))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         return steps.define("filter_touched", self.select(steps.restrict(self.child, face, keys, touched)))

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, references, select, table
 from runnel.algebra.steps import Steps
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Generate(Node):
         change = steps.change(self.child)
         assert change is not None
         return steps.define("generate_change", self.select(change).select(col(WEIGHT)))
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        return self.child.origins(column, changed) if column in self.child.names else None
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if not set(keys) <= set(self.child.names):

@@ -13,11 +13,12 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from runnel.algebra.condition import conjuncts
+from runnel.algebra.condition import conjuncts, partner
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, references, select, table
 from runnel.algebra.reach import Leaf, leaf, reach, touched_leaf
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,28 @@ class Join(Node):
             change = steps.net(changed)
             if change is None:
                 continue
-            others = [leaf(steps.face(n, Face.BEFORE), n) for n in leaves[:i]] + [leaf(steps.face(n, Face.AFTER), n) for n in leaves[i + 1 :]]
+            faces = [(n, Face.BEFORE) for n in leaves[:i]] + [(n, Face.AFTER) for n in leaves[i + 1 :]]
+            others = [leaf(steps.near(n, face, _links(steps, n, changed, conditions)), n) for n, face in faces]
             terms.append(reach(steps, "join_term", Leaf(change, (*changed.names, WEIGHT)), others, conditions, names))
         return steps.define("join_change", _all([exp.select(*(col(n) for n in names)).from_(table(t)) for t in terms]))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         leaves, conditions = self.chain
         start, same = touched_leaf(steps, touched, tuple(keys), {c.name: c.type for c in self.columns})
-        return reach(steps, f"join_{face}_touched", start, [leaf(steps.face(n, face), n) for n in leaves], [*same, *conditions], self.names)
+        others = [leaf(steps.near(n, face, {k: steps.origins(touched, k) for k in keys if k in n.names}), n) for n in leaves]
+        return reach(steps, f"join_{face}_touched", start, others, [*same, *conditions], self.names)
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        leaves, conditions = self.chain
+        found: frozenset[Origin] = frozenset()
+        for node in leaves:
+            if node.sources & changed:
+                own = column if column in node.names else partner(conditions, column, node.names)
+                origins = node.origins(own, changed) if own is not None else None
+                if origins is None:
+                    return None
+                found |= origins
+        return found
 
     @cached_property
     def chain(self) -> tuple[list[Node], list[exp.Expr]]:
@@ -82,3 +97,9 @@ class Join(Node):
 
     def arguments(self) -> str:
         return f"on {self.condition.sql('spark')}" if self.condition is not None else "cross"
+
+
+def _links(steps: Steps, node: Node, changed: Node, conditions: list[exp.Expr]) -> dict[str, frozenset[Origin] | None]:
+    """What the columns of a relation must be among to meet the change of another one, where conditions equate them."""
+    partners = {name: partner(conditions, name, changed.names) for name in node.names}
+    return {name: changed.origins(other, steps.facts.changed) for name, other in partners.items() if other is not None}

@@ -8,7 +8,7 @@ the tests run both ways. Weights are integers: +1 a row came, -1 a row went; dup
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
@@ -93,6 +93,17 @@ class Node:
     def law(self, steps: Steps) -> str:
         """The name of a step holding this node's change; asked only when a source below changed."""
         return steps.difference(self, steps.face(self, Face.AFTER), steps.face(self, Face.BEFORE))
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[tuple[str, str]] | None:
+        """Columns of changed sources among whose changed values are all values that `column` has in this node's change.
+
+        None when that is not known: rows of a table that did not change may be in it.
+        """
+        return None
+
+    def near(self, steps: Steps, face: Face, bounds: Mapping[str, frozenset[tuple[str, str]]]) -> str:
+        """A face of which only rows with values of these origins in these columns matter; any superset of them will do."""
+        return steps.face(self, face)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         """The rows of a face whose `keys` are among those of the step `touched`.

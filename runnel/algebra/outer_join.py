@@ -14,9 +14,10 @@ from sqlglot import exp
 from runnel.algebra.condition import conjuncts, equalities
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
 from runnel.algebra.reach import Leaf, leaf, reach
-from runnel.algebra.semi_join import SemiJoin, narrowed
+from runnel.algebra.semi_join import SemiJoin, kept_origins, narrowed
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ class OuterJoin(Node):
         here = set(kept.names)
         values = (col(c.name) if c.name in here else named(null_of(c), c.name) for c in self.columns)
         return steps.define("padded_change", exp.select(*values, col(WEIGHT)).from_(table(alone)))
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        if self.full or column not in self.left.names:
+            return None
+        return kept_origins(self.left, self.right, self.condition, column, changed)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if self.full or not set(keys) <= set(self.left.names):

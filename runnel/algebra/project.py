@@ -5,13 +5,14 @@ Expressions see NULL as Spark does. Rows that become equal simply share a weight
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
 from runnel.algebra.steps import Steps
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,15 @@ class Project(Node):
         assert change is not None
         return steps.define("project_change", self.select(change).select(col(WEIGHT)))
 
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        value = self.expressions[self.names.index(column)]
+        return self.child.origins(value.name, changed) if isinstance(value, exp.Column) else None
+
+    def near(self, steps: Steps, face: Face, bounds: Mapping[str, frozenset[Origin]]) -> str:
+        values = dict(zip(self.names, self.expressions, strict=True))
+        below = {values[c].name: origins for c, origins in bounds.items() if isinstance(values[c], exp.Column)}
+        return steps.define("project_near", self.select(steps.near(self.child, face, below))) if below else steps.face(self, face)
+
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         values = dict(zip(self.names, self.expressions, strict=True))
         below = [values[k].name for k in keys if isinstance(values[k], exp.Column)]
@@ -54,6 +64,7 @@ class Project(Node):
             return super().restricted(steps, face, keys, touched)
         renamed = (exp.alias_(col(k), exp.to_identifier(b, quoted=True)) for k, b in zip(keys, below, strict=True))
         handed = steps.define("keys_below", exp.select(*renamed).from_(table(touched)), small=True)
+        steps.takes(handed, touched, dict(zip(below, keys, strict=True)))
         return steps.define("project_touched", self.select(steps.restrict(self.child, face, below, handed)))
 
     def arguments(self) -> str:

@@ -16,6 +16,7 @@ from sqlglot import exp
 from runnel.algebra.facts import Facts
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
 from runnel.algebra.steps import Steps
+from runnel.algebra.want import Want
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,9 @@ class Recursive(Node):
         if not (self.step.sources - {self.key}) & steps.facts.changed:
             return None
         inner = Steps(steps.facts, steps.laws, inputs=steps.inputs, definitions=steps.definitions, small=steps.small)
-        inner.inputs[self.key, Face.AFTER] = steps.face(self, Face.BEFORE)
+        inner.inputs[Want(self.key, Face.AFTER)] = steps.face(self, Face.BEFORE)
         change = inner.change(self.step)
-        del steps.inputs[self.key, Face.AFTER]
+        del steps.inputs[Want(self.key, Face.AFTER)]
         return change
 
     def _loop(
@@ -136,10 +137,10 @@ class Recursive(Node):
         """WITH RECURSIVE around a step whose own steps stand inside it as subqueries, since they read its rows."""
         inner.inputs = steps.inputs
         rows = f"{self.name}_{label}"
-        inner.inputs[self.key, face] = rows
+        inner.inputs[Want(self.key, face)] = rows
         result = round_(inner)
         again = inner.inlined(exp.select(*(col(n) for n in names)).from_(table(result)))
-        del inner.inputs[self.key, face]
+        del inner.inputs[Want(self.key, face)]
         body = exp.Union(this=start, expression=again, distinct=False)
         columns = [exp.to_identifier(n, quoted=True) for n in names]
         cte = exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(rows, quoted=True), columns=columns))

@@ -5,12 +5,14 @@ NULLs are ordinary values. Duplicates are ordinary rows: a feed may name the sam
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, select, table
 from runnel.algebra.steps import Steps, slug
+from runnel.algebra.want import PRUNABLE, Origin, Want, Within
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,34 @@ class Scan(Node):
         return steps.define(f"{self.slug}_{face}", self.select(steps.input(self.source, face)))
 
     def law(self, steps: Steps) -> str:
-        query = self.select(steps.input(self.source, Face.CHANGE)).select(col(WEIGHT))
-        return steps.define(f"{self.slug}_change", query)
+        held = self.source in steps.facts.held
+        want = Want(self.source, Face.CHANGE, columns=tuple(sorted(set(self.origin))) if held else ())
+        name = steps.define(f"{self.slug}_change", self.select(steps.provided(want)).select(col(WEIGHT)))
+        exact = not any(c.type in ("float", "double") for c in self.outputs)  # -0.0 equals 0.0, and yet both may be there
+        return steps.comes_net(name) if held and exact else name
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        return frozenset({(self.source, self.origin[self.names.index(column)])})
+
+    def near(self, steps: Steps, face: Face, bounds: Mapping[str, frozenset[Origin]]) -> str:
+        types = {c.name: c.type for c in self.outputs}
+        names = dict(zip(self.names, self.origin, strict=True))
+        within = tuple(Within(names[c], bounds[c]) for c in sorted(bounds) if types[c] in PRUNABLE)
+        if not within:
+            return steps.face(self, face)
+        return steps.define(f"{self.slug}_{face}_near", self.select(steps.provided(Want(self.source, face, within=within))))
+
+    def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
+        return steps.semi(self, steps.near(self, face, {k: steps.origins(touched, k) for k in keys}), keys, touched)
 
     def arguments(self) -> str:
         return f"{self.source} [{', '.join(self.names)}]"
+
+
+def columns_read(tree: Node) -> dict[str, frozenset[str]]:
+    """Of every table that a tree reads, the columns that it reads."""
+    found: dict[str, frozenset[str]] = {}
+    for node in tree.walk():
+        if isinstance(node, Scan):
+            found[node.source] = found.get(node.source, frozenset()) | frozenset(node.origin)
+    return found

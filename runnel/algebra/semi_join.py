@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.condition import Equality, equalities
+from runnel.algebra.condition import Equality, conjuncts, equalities, partner
 from runnel.algebra.counts import flipped
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,12 @@ class SemiJoin(Node):
             after = narrowed(steps, self.right, Face.AFTER, self._equalities[0], left)
             terms.append(steps.weighted(self._join(left, after)))
         if right is not None:
-            terms += self._flipped(steps, right, before or steps.face(self.left, Face.BEFORE))
+            near = {p.left.name: steps.origins(right, p.right.name) for p in self._equalities[0] if _plain(p)}
+            terms += self._flipped(steps, right, before or steps.near(self.left, Face.BEFORE, near))
         return terms
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        return kept_origins(self.left, self.right, self.condition, column, changed)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         left = steps.restrict(self.left, face, keys, touched)
@@ -88,6 +93,7 @@ class SemiJoin(Node):
         moved = steps.define(
             "keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by), small=True
         )
+        steps.takes(moved, right, {k: p.right.name for p, k in zip(pairs, keys, strict=True) if isinstance(p.right, exp.Column)})
         near = narrowed(steps, self.right, Face.AFTER, [Equality(p.right, col(k), p.null_safe) for p, k in zip(pairs, keys, strict=True)], moved)
         partners = exp.select(*values, named(exp.Count(this=exp.Star()), "partners")).from_(table(near)).group_by(*by)
         same = exp.and_(*(exp.NullSafeEQ(this=col(k, "m"), expression=col(k, "n")) for k in keys))
@@ -125,10 +131,32 @@ def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others
     if len(set(keys)) == len(turned):
         values = [named(p.right.copy(), k) for k, p in zip(keys, turned, strict=True)]
         touched = steps.define("keys_near", exp.select(*values).distinct().from_(table(others)), small=True)
+        steps.takes(touched, others, {k: p.right.name for k, p in zip(keys, turned, strict=True) if isinstance(p.right, exp.Column)})
         return steps.restrict(node, face, keys, touched)
     on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in turned))
     query = select(col(n) for n in node.names).from_(table(steps.face(node, face), "r")).join(table(others, "l"), on=on, join_type="left semi")
     return steps.define(f"{node.slug}_near", steps.broadcast(query, "l"), small=True)
+
+
+def kept_origins(left: Node, right: Node, condition: exp.Expr | None, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+    """Where a column of the left side has its changed values from: its own change, and keys whose partners changed."""
+    found: frozenset[Origin] = frozenset()
+    if left.sources & changed:
+        own = left.origins(column, changed)
+        if own is None:
+            return None
+        found |= own
+    if right.sources & changed:
+        other = partner(conjuncts(condition), column, right.names)
+        theirs = right.origins(other, changed) if other is not None else None
+        if theirs is None:
+            return None
+        found |= theirs
+    return found
+
+
+def _plain(pair: Equality) -> bool:
+    return isinstance(pair.left, exp.Column) and isinstance(pair.right, exp.Column)
 
 
 def _semi(node: Node, left: str, right: str, condition: exp.Expr | None, anti: bool) -> exp.Select:

@@ -7,7 +7,7 @@ ever added to, by `input` and `define`. A node never sets anything that another 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -15,6 +15,7 @@ from sqlglot import exp
 from runnel.algebra.condition import same
 from runnel.algebra.facts import Facts
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
+from runnel.algebra.want import Origin, Want
 
 
 @dataclass
@@ -25,19 +26,26 @@ class Steps:
     laws: bool = True
     kept: Node | None = None
     """The node whose rows are what the backing table stores, so that its before face need not be computed."""
-    inputs: dict[tuple[str, Face], str] = field(default_factory=dict)
+    inputs: dict[Want, str] = field(default_factory=dict)
     definitions: dict[str, exp.Query] = field(default_factory=dict)
     small: set[str] = field(default_factory=set)
     """Steps whose size follows the change and not the tables: worth computing once when several others read them."""
     _netted: set[str] = field(default_factory=set)
     _memo: dict[tuple[Node, str], str | None] = field(default_factory=dict)
+    _changes: dict[str, Node] = field(default_factory=dict)
+    """The node whose change a step holds."""
+    _keys: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
+    """For steps that take columns from another one as they are: that one, and its name for each."""
 
     def input(self, source: str, face: Face) -> str:
         """The name under which the executor must provide one face of one source."""
-        key = (source, face)
-        if key not in self.inputs:
-            self.inputs[key] = self._free(f"{slug(source)}__{face}", set(self.inputs.values()))
-        return self.inputs[key]
+        return self.provided(Want(source, face))
+
+    def provided(self, want: Want) -> str:
+        """The name under which the executor must provide what is wanted."""
+        if want not in self.inputs:
+            self.inputs[want] = self._free(f"{slug(want.source)}__{want.label}", set(self.inputs.values()))
+        return self.inputs[want]
 
     def face(self, node: Node, face: Face) -> str:
         """The step with the rows of a node before or after. A relation that did not change has one face."""
@@ -62,8 +70,9 @@ class Steps:
         key = (node, "change")
         if key not in self._memo:
             keeps_law = self.laws or not node.children
-            self._memo[key] = node.law(self) if keeps_law else Node.law(node, self)
-            self.small.add(self._memo[key])  # type: ignore[arg-type]
+            self._memo[key] = name = node.law(self) if keeps_law else Node.law(node, self)
+            self.small.add(name)
+            self._changes.setdefault(name, node)
         return self._memo[key]
 
     def net(self, node: Node) -> str | None:
@@ -73,8 +82,41 @@ class Steps:
             return change
         key = (node, "net")
         if key not in self._memo:
-            self._memo[key] = self.consolidate(f"{node.slug}_net", change, node.columns)
+            self._memo[key] = name = self.consolidate(f"{node.slug}_net", change, node.columns)
+            self._changes[name] = node
         return self._memo[key]
+
+    def comes_net(self, step: str) -> str:
+        """Note that a step holds each row once; the same name."""
+        self._netted.add(step)
+        return step
+
+    def takes(self, step: str, other: str, names: Mapping[str, str]) -> str:
+        """Note that a step takes columns from another one as they are, under these names; the step's name."""
+        self._keys[step] = (other, dict(names))
+        return step
+
+    def origins(self, step: str, column: str) -> frozenset[Origin] | None:
+        """The source columns among whose changed values a step's column has all of its own, if that is known."""
+        if step in self._keys:
+            other, names = self._keys[step]
+            return self.origins(other, names[column]) if column in names else None
+        node = self._changes.get(step)
+        return node.origins(column, self.facts.changed) if node is not None else None
+
+    def near(self, node: Node, face: Face, bounds: Mapping[str, frozenset[Origin] | None]) -> str:
+        """A face of which only rows within the bounds matter. Bounds that the executor cannot know are left out."""
+        if face is Face.BEFORE and not node.sources & self.facts.changed:
+            face = Face.AFTER
+        known = {c: o for c, o in bounds.items() if o and {s for s, _ in o} <= self.facts.held}
+        if not known or not self.laws:
+            return self.face(node, face)
+        key = (node, f"{face} near {sorted((c, sorted(o)) for c, o in known.items())}")
+        if key not in self._memo:
+            self._memo[key] = node.near(self, face, known)
+        name = self._memo[key]
+        assert name is not None
+        return name
 
     def _content(self) -> str:
         """The rows of the kept node before the refresh, each as often as it weighs: the log summed up by the executor.
@@ -134,7 +176,7 @@ class Steps:
         change = self.net(node)
         assert change is not None
         query = exp.select(*(col(k) for k in keys)).from_(table(change)).distinct()
-        return self.define(f"{node.slug}_touched", query, small=True)
+        return self.takes(self.define(f"{node.slug}_touched", query, small=True), change, {k: k for k in keys})
 
     def weighted(self, query: exp.Select, weight: exp.Expr | None = None) -> exp.Select:
         """A query with a weight beside its columns: the one its input has, unless another is given."""

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, select, table
 from runnel.algebra.steps import Steps
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class UnionAll(Node):
     def law(self, steps: Steps) -> str:
         changes = [c for c in (steps.change(b) for b in self.branches) if c is not None]
         return steps.define("unionall_change", _all([exp.select(*(col(n) for n in (*self.names, WEIGHT))).from_(table(c)) for c in changes]))
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        found = [b.origins(column, changed) for b in self.branches if b.sources & changed]
+        return None if any(o is None for o in found) else frozenset().union(*(o for o in found if o is not None))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         return steps.define("unionall_touched", self.select(*(steps.restrict(b, face, keys, touched) for b in self.branches)))

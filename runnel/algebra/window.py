@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from runnel.algebra.node import Column, Face, Node, col, named, references, select, table
 from runnel.algebra.steps import Steps
+from runnel.algebra.want import Origin
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,9 @@ class Window(Node):
             return steps.replaced(self, now, self.keys, touched)
         was = steps.define("window_was", self.select(steps.restrict(self.child, Face.BEFORE, self.keys, touched)))
         return steps.difference(self, now, was)
+
+    def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
+        return self.child.origins(column, changed) if column in self.keys else None
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if not set(keys) <= set(self.keys):

@@ -8,6 +8,7 @@ A layout is plain data: it travels in the definition, so that a table can be rea
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ class Layout:
     output: tuple[Column, ...]
     required: tuple[str, ...] = ()
     """Stored columns that are never NULL."""
+    finish_change: str = ""
+    """`finish` over a content that has weights, where it works row by row; empty where it does not, as with LIMIT."""
 
     def __post_init__(self) -> None:
         assert self.kind in ("rows", "groups"), self.kind
@@ -39,6 +42,12 @@ class Layout:
     def key_columns(self) -> tuple[Column, ...]:
         """What identifies a stored row: the group, or the whole row."""
         return tuple(c for c in self.stored if c.name in self.keys) if self.kind == "groups" else self.stored
+
+    @property
+    def renames(self) -> bool:
+        """Stored rows are what users read, under other names."""
+        same = len(self.stored) == len(self.output) and all(s.type == o.type for s, o in zip(self.stored, self.output, strict=True))
+        return self.kind == "rows" and same and re.search(r"(^|\()WITH ", self.finish) is None
 
     @property
     def always_one_row(self) -> bool:

@@ -14,16 +14,24 @@ from sqlglot import exp
 
 from runnel.algebra import WEIGHT, Aggregate, Column, Distinct, Face, Facts, Filter, Limit, Node, Project, Recursive, Steps, Window
 from runnel.algebra.node import col, named, select, table
+from runnel.algebra.want import Want
 from runnel.differentiate.layout import CONTENT, Layout
 
 
 @dataclass(frozen=True)
 class InputFace:
-    """A relation the executor provides: one face of one source, under a name."""
+    """A relation the executor provides under a name: one face of one source, and what is known of the rows that matter."""
 
-    source: str
-    face: Face
+    want: Want
     name: str
+
+    @property
+    def source(self) -> str:
+        return self.want.source
+
+    @property
+    def face(self) -> Face:
+        return self.want.face
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,8 @@ def _kept_rows(node: Node, finishing: list[Node], tree: Node, output: tuple[Colu
 
 def rows_layout(stored: tuple[Column, ...], output: tuple[Column, ...]) -> Layout:
     """The layout of a table kept row by row."""
-    return Layout("rows", stored, (), (), _renamed(exp.select(), stored, output).from_(table(CONTENT)).sql("spark"), output)
+    finish = _renamed(exp.select(), stored, output).from_(table(CONTENT))
+    return Layout("rows", stored, (), (), finish.sql("spark"), output, finish_change=finish.select(col(WEIGHT)).sql("spark"))
 
 
 def _layout(
@@ -112,12 +121,20 @@ def _layout(
     tree: Node,
     output: tuple[Column, ...],
 ) -> Layout:
+    by_row = all(operator.linear for operator in finishing)
+    finish = _finish(finished, finishing, tree, output, ())
+    finish_change = _finish(finished, finishing, tree, output, (col(WEIGHT),)) if by_row else ""
+    return Layout(kind, stored, keys, tuple(p.name for p in partials), finish, output, finish_change=finish_change)
+
+
+def _finish(finished: exp.Select, finishing: list[Node], tree: Node, output: tuple[Column, ...], weight: tuple[exp.Column, ...]) -> str:
+    """The operators above the maintained node as SQL over its content; with a weight, they pass it on."""
     steps = Steps()
-    name = steps.define("finished", finished)
+    name = steps.define("finished", finished.select(*weight))
     for operator in reversed(finishing):
-        name = steps.define(operator.slug, operator.select(name))
-    finish = steps.build(_renamed(exp.select(), tree.columns, output).from_(table(name)))
-    return Layout(kind, stored, keys, tuple(p.name for p in partials), finish.sql("spark"), output)
+        query = operator.select(name)
+        name = steps.define(operator.slug, query if query.is_star else query.select(*weight))
+    return steps.build(_renamed(exp.select(), tree.columns, output).select(*weight).from_(table(name))).sql("spark")
 
 
 def _renamed(query: exp.Select, inner: tuple[Column, ...], output: tuple[Column, ...]) -> exp.Select:
@@ -200,7 +217,7 @@ def _nonzero(layout: Layout, sums: str) -> exp.Select:
 
 
 def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
-    inputs = tuple(InputFace(source, face, name) for (source, face), name in steps.inputs.items())
+    inputs = tuple(InputFace(want, name) for want, name in steps.inputs.items())
     texts = {name: _Text.of(definition) for name, definition in steps.definitions.items()}
     last = _Text.of(query)
     reads = {name: text.reads for name, text in texts.items()}
@@ -254,7 +271,7 @@ JOB = 4
 
 def _shared(steps: Steps, reads: dict[str, tuple[str, ...]], uses: Counter[str], needed: set[str]) -> list[str]:
     """The small steps that are cheaper to compute once than to compute again wherever they are read."""
-    cost: dict[str, int] = {name: READ[face] for (_, face), name in steps.inputs.items()}
+    cost: dict[str, int] = {name: READ[want.face] for want, name in steps.inputs.items()}
     found = []
     for name in steps.definitions:
         if name not in needed:

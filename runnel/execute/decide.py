@@ -52,11 +52,13 @@ def decide(definition: Definition, sources: list[SourceFacts], first: bool, full
 
 def facts_of(sources: list[SourceFacts], clocks: tuple[str, ...] = ()) -> Facts:
     """The facts that plans are specialised by."""
-    rows = [s.rows for s in sources if s.changed]
+    sources = [s for s in sources if s.net != 0]
+    rows = [s.rows if s.net is None else s.net for s in sources if s.changed]
     return Facts(
         small=all(r is not None for r in rows) and sum(r or 0 for r in rows) <= SMALL,
         changed=frozenset(s.key for s in sources if s.changed) | frozenset(clocks),
         insert_only=frozenset(s.key for s in sources if s.kind is Kind.INSERT_ONLY),
+        held=frozenset(s.key for s in sources if s.changed and s.net is not None),
     )
 
 

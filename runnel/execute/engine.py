@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from runnel.algebra import Facts
 from runnel.definition import Definition, SourceRef
-from runnel.differentiate import Root
+from runnel.differentiate import ChangePlan, Root, differentiate
 from runnel.errors import DefinitionError
 from runnel.execute.lookup import SparkLookup
 from runnel.execute.prepare import rebind
@@ -22,6 +23,9 @@ from runnel.sources.stream_table import StreamTableSource
 from runnel.state import Catalog
 from runnel.tables.backing import BackingTable
 from runnel.tables.content import LogFacts, finished_sql
+
+PLANS = 2000
+"""Plans kept at once; a stream table has a few, one for each set of sources that change together."""
 
 
 @dataclass
@@ -36,6 +40,7 @@ class Engine:
     """The clock that queries with current_timestamp() and its like read, once per refresh."""
     _logs: dict[str, DeltaLog] = field(default_factory=dict)
     _roots: dict[str, Root] = field(default_factory=dict)
+    _plans: dict[tuple[str, Facts], ChangePlan] = field(default_factory=dict)
 
     def definitions(self) -> dict[str, Definition]:
         """Every stream table by name, as the catalog has it."""
@@ -78,5 +83,22 @@ class Engine:
             self._roots[definition.id] = rebind(definition, self.lookup(), self.settings)[1]
         return self._roots[definition.id]
 
+    def plan(self, definition: Definition, facts: Facts) -> ChangePlan:
+        """The change plan of an incremental definition for a set of facts, made once per process."""
+        key = (definition.id, facts)
+        if key not in self._plans:
+            if len(self._plans) >= PLANS:
+                self._plans.clear()
+            self._plans[key] = differentiate(self.root(definition), facts, self.settings.laws)
+        return self._plans[key]
+
+    def clear_caches(self) -> None:
+        """Forget bound trees, plans and what was read of logs."""
+        self._roots.clear()
+        self._plans.clear()
+        self._logs.clear()
+
     def forget(self, definition_id: str) -> None:
         self._roots.pop(definition_id, None)
+        for key in [k for k in self._plans if k[0] == definition_id]:
+            del self._plans[key]

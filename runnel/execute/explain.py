@@ -12,8 +12,9 @@ from runnel.errors import RunnelError
 from runnel.execute.engine import Engine
 from runnel.execute.jobs import Jobs
 from runnel.execute.prepare import rebind
-from runnel.execute.refresh import STAGES, STORED, Work, decision, plan, probe
+from runnel.execute.refresh import STAGES, STORED, Work, changes, decision, plan, probe
 from runnel.observe.record import Action
+from runnel.sources.facts import SourceFacts
 
 BORDERS = ("definition", "tree", "canonical", "layout", "facts", "decision", "plan", "reading", "stages")
 
@@ -49,7 +50,7 @@ def explain(engine: Engine, name: str, trace: bool = False) -> Explanation:
                 borders["canonical"] = "\n".join(
                     f"-- {p.rule}: {'changed' if p.changed else 'no change'}\n{p.tree if p.changed else ''}".rstrip() for p in passes
                 )
-        for stage in (probe, decision, plan):
+        for stage in (probe, changes, decision, plan):
             stage(work)
         borders["facts"] = "\n".join(map(str, work.facts))
         borders["decision"] = str(work.decision)
@@ -85,5 +86,12 @@ def _reading(engine: Engine, work: Work) -> str:
     faces = {(i.source, i.face) for i in work.plan.inputs} if work.plan else set()
     for fact in work.facts:
         if fact.changed and (fact.key, Face.CHANGE) in faces:
-            lines.append(f"change of {fact.key}: read from its {fact.via}")
+            lines.append(f"change of {fact.key}: {_way(fact)}")
+    for want in sorted({i.want for i in work.plan.inputs if i.want.within} if work.plan else set(), key=str):
+        columns = ", ".join(w.column for w in want.within)
+        lines.append(f"{want.face} of {want.source}: only files that may hold the changed values of {columns}")
     return "\n".join(lines)
+
+
+def _way(fact: SourceFacts) -> str:
+    return f"read from its {fact.via}" if fact.net is None else f"at hand, {fact.net} rows in the columns that are read"

@@ -168,7 +168,8 @@ def agreeing(spark: SparkSession, layout: Layout, expected: StructType) -> Layou
             values.append(name)
     if all(v.startswith("`") for v in values):
         return layout
-    return replace(layout, finish=f"SELECT {', '.join(values)} FROM ({layout.finish}) AS agreeing")
+    change = f"SELECT {', '.join((*values, WEIGHT))} FROM ({layout.finish_change}) AS agreeing" if layout.finish_change else ""
+    return replace(layout, finish=f"SELECT {', '.join(values)} FROM ({layout.finish}) AS agreeing", finish_change=change)
 
 
 def _finished_schema(spark: SparkSession, layout: Layout) -> list[StructField]:

@@ -16,11 +16,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from runnel.algebra import STORED as KEPT
 from runnel.algebra import WEIGHT, Face, Steps
+from runnel.algebra.scan import columns_read
 from runnel.bind import clock
 from runnel.definition import Definition
-from runnel.differentiate import ChangePlan, differentiate, recompute
+from runnel.differentiate import ChangePlan, recompute
 from runnel.differentiate.layout import Layout
 from runnel.differentiate.plan import subtract
 from runnel.errors import Internal, RunnelError, SourceChanged, Transient
@@ -29,14 +29,15 @@ from runnel.execute.decide import Decision, decide, facts_of
 from runnel.execute.engine import Engine
 from runnel.execute.jobs import Jobs
 from runnel.execute.prepare import prepare
+from runnel.execute.provide import Provider
 from runnel.execute.query import pinned_query
 from runnel.execute.trouble import runtime
 from runnel.observe.record import Action, RefreshRecord, Stage
 from runnel.sources.facts import Kind, SourceFacts
+from runnel.sources.held import Held
 from runnel.sources.source import Source
 from runnel.state import Entry
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
-from runnel.tables.content import LogFacts, content_sql
 
 MODERATE = 4 << 30
 """Bytes of tables up to which a plan is made at once; beyond it adaptive execution decides between stages."""
@@ -62,6 +63,7 @@ class Work:
     facts: list[SourceFacts] = field(default_factory=list)  # probe
     clock: str | None = None  # probe
     clocks: tuple[str, ...] = ()  # probe: those whose reading moved
+    held: dict[str, Held] = field(default_factory=dict)  # changes: those at hand
     decision: Decision = field(default_factory=lambda: Decision(Action.SKIP, "not decided"))  # decide
     plan: ChangePlan | None = None  # plan
     written: Written = field(default_factory=lambda: Written((), 0, False))  # write
@@ -75,6 +77,12 @@ class Work:
     @property
     def direct(self) -> bool:
         return self.engine.commits_directly(self.backing)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is to be appended: no source changed, or what changed nets to nothing."""
+        action = self.decision.action
+        return action is Action.NO_DATA or (action is Action.DIFFERENTIAL and not facts_of(self.facts, self.clocks).changed)
 
     @property
     def layout(self) -> Layout:
@@ -142,6 +150,20 @@ def probe(work: Work) -> None:
         work.clocks = clock.moved(definition.clocks, work.note.extra.get("clock"), work.clock, zone)
 
 
+def changes(work: Work) -> None:
+    """Small changes are read here and now: what nets to nothing is known before a plan is made. No Spark job."""
+    definition = work.backing.definition
+    if work.full or work.first or not definition.incremental or not work.engine.settings.uses("held_changes"):
+        return
+    columns = columns_read(work.engine.root(definition).maintained)
+    for index, fact in enumerate(work.facts):
+        held = work.sources[fact.key].held(fact, columns.get(fact.key, ())) if fact.changed else None
+        if held is not None:
+            work.held[fact.key] = held
+            kind = Kind.INSERT_ONLY if held.grows else Kind.MIXED
+            work.facts[index] = replace(fact, net=held.whole.num_rows, kind=kind if held.whole.num_rows else fact.kind)
+
+
 def decision(work: Work) -> None:
     """Which action, and why."""
     work.decision = decide(work.backing.definition, work.facts, work.first, work.full, work.clocks)
@@ -181,7 +203,8 @@ def plan(work: Work) -> None:
         return
     root = work.engine.root(definition)
     if action is Action.DIFFERENTIAL:
-        work.plan = differentiate(root, facts_of(work.facts, work.clocks), work.engine.settings.laws)
+        facts = facts_of(work.facts, work.clocks)
+        work.plan = work.engine.plan(definition, facts) if facts.changed else None
     else:
         work.plan = recompute(root, None if work.first else STORED)
 
@@ -191,7 +214,7 @@ STORED = "stored__content"
 
 def write(work: Work) -> None:
     """One Spark job: compute the change and write it as files that nobody sees yet."""
-    if work.decision.action is Action.NO_DATA or not work.direct:
+    if work.empty or not work.direct:
         return
     with work.engine.reader.lock, work.engine.reader.configured(**_sized(work)):
         work.written = work.backing.write(change_of(work), BASE if work.first else TAIL, work.note.epoch + 1)
@@ -200,7 +223,7 @@ def write(work: Work) -> None:
 def commit(work: Work) -> None:
     """One Delta commit: the files, the frontier, the action and its reason."""
     note = _note(work)
-    if work.direct or work.decision.action is Action.NO_DATA:
+    if work.direct or work.empty:
         work.committed = work.backing.commit(work.version, work.written, note)
         return
     with work.engine.reader.lock, work.engine.reader.configured(**_sized(work)):
@@ -215,7 +238,7 @@ def compaction(work: Work) -> None:
         compact(work.engine, work.backing)
 
 
-STAGES: tuple[Callable[[Work], None], ...] = (probe, decision, plan, write, commit, compaction)
+STAGES: tuple[Callable[[Work], None], ...] = (probe, changes, decision, plan, write, commit, compaction)
 
 
 def change_of(work: Work) -> DataFrame:
@@ -227,48 +250,17 @@ def change_of(work: Work) -> DataFrame:
         if work.plan is None:
             return _difference(work, pinned_query(reader, work.backing.definition, work.sources, versions, work.clock))
         facts = {f.key: f for f in work.facts}
+        provider = Provider(
+            reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, work.engine.settings.uses("near_files")
+        )
         for needed in work.plan.inputs:
-            if needed.source == KEPT:
-                reader.register(_kept(work, needed.face), needed.name)
-                continue
-            if needed.source in clock.TYPES:
-                reader.register(_moment(work, needed.source, needed.face), needed.name)
-                continue
-            source, fact = work.sources[needed.source], facts[needed.source]
-            match needed.face:
-                case Face.CHANGE:
-                    reader.register(source.change(reader, fact), needed.name)
-                case Face.AFTER:
-                    reader.register(source.at(reader, fact.after), needed.name)
-                case Face.BEFORE:
-                    assert fact.before is not None
-                    reader.register(source.at(reader, fact.before), needed.name)
+            provider.register(needed)
         if work.decision.action is not Action.DIFFERENTIAL and not work.first:
             reader.register(reader.table(work.backing.path, work.version), STORED)
-        *shared, (_, rows) = work.plan.parts
+        *shared, (_, rows) = work.plan.parts if work.engine.settings.uses("shared_steps") else (("", work.plan.sql),)
         for name, sql in shared:
             reader.register(reader.computed(sql, f"{work.backing.path}/_steps/{work.note.epoch + 1}-{name}", work.plan.facts.small), name)
         return reader.session.sql(rows)
-
-
-def _kept(work: Work, face: Face) -> DataFrame:
-    """What is stored before this refresh: the log with its weights, or summed up to rows."""
-    reader = work.engine.reader
-    log = reader.table(work.backing.path, work.version)
-    if face is Face.BEFORE:
-        return log
-    facts = LogFacts(tail=work.note.tail_rows > 0, negatives=work.note.tail_negatives)
-    return reader.session.sql(content_sql(work.layout, reader.register(log), facts))
-
-
-def _moment(work: Work, kind: str, face: Face) -> DataFrame:
-    """A clock as a table of one row; its change takes the old reading away and brings the new one."""
-    before, after = work.note.extra.get("clock"), work.clock
-    assert after is not None
-    faces: dict[Face, list[tuple[str | None, int]]] = {Face.BEFORE: [(before, 0)], Face.AFTER: [(after, 0)], Face.CHANGE: [(before, -1), (after, 1)]}
-    weight = f", CAST({{}} AS BIGINT) AS {WEIGHT}" if face is Face.CHANGE else ""
-    selects = [f"SELECT {clock.at(kind, m or after).sql('spark')} AS {clock.COLUMN}{weight.format(w)}" for m, w in faces[face]]
-    return work.engine.reader.session.sql(" UNION ALL ".join(selects))
 
 
 def _difference(work: Work, result: DataFrame) -> DataFrame:
@@ -289,6 +281,8 @@ def _sized(work: Work) -> dict[str, str]:
     Adaptive execution plans a query stage by stage, which costs a job for each; it pays when sizes are unknown or large.
     The user's own session is left alone.
     """
+    if not work.engine.settings.uses("sized_jobs"):
+        return {}
     rows = [f.rows for f in work.facts if f.changed]
     if work.decision.action is not Action.DIFFERENTIAL or work.plan is None or any(r is None or r > SMALL_CHANGE for r in rows):
         return {}
@@ -301,7 +295,7 @@ def _sized(work: Work) -> dict[str, str]:
 
 def _note(work: Work) -> CommitNote:
     frontier: dict[str, list[Any]] = {f.key: [f.after, f.table_id] for f in work.facts}
-    direct = work.direct or work.decision.action is Action.NO_DATA
+    direct = work.direct or work.empty
     rows = work.written.rows if direct else None
     negatives = work.written.negatives if direct else not work.first
     files = len(work.written.adds) if direct else 1

@@ -51,7 +51,8 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None, conf
     for key, value in chosen.items():
         builder = builder.config(key, value)
     # PySpark repeats every analysis error as a page of JSON on the console; ours say it in three lines.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    for noisy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)
     return builder.getOrCreate()
 
 

@@ -9,6 +9,8 @@ The change between two versions is read in the cheapest way that its features al
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -16,14 +18,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from runnel.algebra import WEIGHT
+from runnel.sources.bounds import Bound
 from runnel.sources.delta_log import Commit, DeltaLog, columns_of
 from runnel.sources.facts import Kind, SourceFacts
+from runnel.sources.held import ADDED, ROWS, Held, Part, hold, holdable
 from runnel.sources.reader import Reader
 
 FEED = "delta.enableChangeDataFeed"
 LISTED = 32
 """Files up to which a face is read as plain Parquet. Spark lists more of them by a job of its own, and Delta Lake skips files by their statistics."""
-ADDED = ("insert", "update_postimage")
 
 
 class DeltaSource:
@@ -100,11 +103,28 @@ class DeltaSource:
     def size(self) -> int:
         return self.log.size()
 
-    def at(self, reader: Reader, version: int) -> DataFrame:
+    def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
+        types = self.log.schema()
+        bounds = [b for b in bounds if b.fits(types.get(b.column.lower(), ""))]
         files = self.log.plain_files(version) if self.direct and self.log.local is not None else None
-        if files is None or len(files) > LISTED:
-            return reader.table(self.log.path, version)
-        return reader.session.read.schema(self._schema()).parquet(*files) if files else reader.session.createDataFrame([], self._schema())
+        near = [f for f in files if all(_meets(f, b) for b in bounds)] if files is not None else []
+        if files is None or len(near) > LISTED:
+            rows = reader.table(self.log.path, version)
+        elif near:
+            rows = reader.session.read.schema(self._schema()).parquet(*(self.log.full_path(f["path"]) for f in near))
+        else:
+            rows = reader.session.createDataFrame([], self._schema())
+        return reduce(DataFrame.where, (b.predicate() for b in bounds), rows)
+
+    def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
+        if facts.via != "files" or facts.before is None or self.log.local is None or facts.rows is None or facts.rows > ROWS:
+            return None
+        wanted = {c.lower() for c in columns}
+        schema = StructType([f for f in self._schema().fields if f.name.lower() in wanted])
+        if not holdable(schema):
+            return None
+        weights = {"add": 1, "remove": -1, "cdc": None}
+        return hold((Part(p, weights[kind]) for kind, paths in self._paths(facts.before, facts.after).items() for p in paths), schema)
 
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         assert facts.before is not None
@@ -121,14 +141,7 @@ class DeltaSource:
         return StructType.fromJson(json.loads(self.log.table().schema().to_json()))
 
     def _from_files(self, reader: Reader, before: int, after: int) -> DataFrame:
-        schema = self._schema()
-        paths: dict[str, list[str]] = {"add": [], "remove": [], "cdc": []}
-        for commit in self.log.commits(before, after):
-            if commit.cdcs:
-                paths["cdc"] += [self.log.full_path(a["path"]) for a in commit.cdcs]
-            else:
-                paths["add"] += [self.log.full_path(a["path"]) for a in commit.adds]
-                paths["remove"] += [self.log.full_path(a["path"]) for a in commit.removes]
+        schema, paths = self._schema(), self._paths(before, after)
         frames = []
         if paths["add"]:
             frames.append(reader.session.read.schema(schema).parquet(*paths["add"]).withColumn(WEIGHT, F.lit(1).cast("bigint")))
@@ -139,12 +152,30 @@ class DeltaSource:
             frames.append(_weighted(reader.session.read.schema(fed).parquet(*paths["cdc"])))
         return _union(frames)
 
+    def _paths(self, before: int, after: int) -> dict[str, list[str]]:
+        """The files that hold the change: those of the feed where a commit wrote them, else what it added and removed."""
+        paths: dict[str, list[str]] = {"add": [], "remove": [], "cdc": []}
+        for commit in self.log.commits(before, after):
+            if commit.cdcs:
+                paths["cdc"] += [self.log.full_path(a["path"]) for a in commit.cdcs]
+            else:
+                paths["add"] += [self.log.full_path(a["path"]) for a in commit.adds]
+                paths["remove"] += [self.log.full_path(a["path"]) for a in commit.removes]
+        return paths
+
     def _from_touched_files(self, reader: Reader, before: int, after: int) -> DataFrame:
         names = sorted({a["path"].rsplit("/", 1)[-1] for c in self.log.commits(before, after) for a in (*c.adds, *c.removes)})
         touched = F.col("_metadata.file_name").isin(names)
         now = reader.through_log(self.log.path, after).where(touched).withColumn(WEIGHT, F.lit(1).cast("bigint"))
         was = reader.through_log(self.log.path, before).where(touched).withColumn(WEIGHT, F.lit(-1).cast("bigint"))
         return now.unionByName(was, allowMissingColumns=True)
+
+
+def _meets(file: dict[str, Any], bound: Bound) -> bool:
+    """Whether a file may hold a row within a bound, by the statistics of the log."""
+    stats = {name.lower(): value for name, value in file.items() if name.lower().endswith(f".{bound.column.lower()}")}
+    column = bound.column.lower()
+    return bound.meets(stats.get(f"min.{column}"), stats.get(f"max.{column}"), stats.get(f"null_count.{column}"))
 
 
 def _weighted(feed: DataFrame) -> DataFrame:

@@ -50,7 +50,7 @@ class DeltaLog:
         self.local = local_path(path)
         self._table: DeltaTable | None = None
         self._size: tuple[int, int] | None = None
-        self._plain: dict[int, list[str] | None] = {}
+        self._plain: dict[int, list[dict[str, Any]] | None] = {}
         self._born: tuple[int, int] | None = None
         self._checkpoint: tuple[int, int] | None = None
         self._commits: dict[int, Commit] = {}
@@ -94,14 +94,14 @@ class DeltaLog:
             self._size = (table.version(), sum(sizes))
         return self._size[1]
 
-    def plain_files(self, version: int) -> list[str] | None:
-        """The files of a version, when they are the table: Parquet without partitions, deletion vectors or renamed columns."""
+    def plain_files(self, version: int) -> list[dict[str, Any]] | None:
+        """The files of a version with their statistics, when they are the table: Parquet without partitions, deletion vectors or renamed columns."""
         if version not in self._plain:
             table = self.table() if version == self.version() else DeltaTable(self.path, version=version)
             features = set(table.protocol().reader_features or ())
             mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
             plain = not mapped and not table.metadata().partition_columns and features <= {"timestampNtz"}
-            self._plain[version] = table.file_uris() if plain else None
+            self._plain[version] = pa.table(table.get_add_actions(flatten=True)).to_pylist() if plain else None
             while len(self._plain) > 8:
                 del self._plain[next(iter(self._plain))]
         return self._plain[version]

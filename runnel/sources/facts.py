@@ -34,6 +34,8 @@ class SourceFacts:
     rows: int | None = 0
     reason: str = ""
     via: str = ""
+    net: int | None = None
+    """Changed rows in the columns that the query reads, less those that cancel; known when the change is at hand."""
 
     @property
     def changed(self) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from runnel.sources.bounds import Bound
 from runnel.sources.facts import SourceFacts
+from runnel.sources.held import Held
 from runnel.sources.reader import Reader
 
 
@@ -18,8 +21,11 @@ class Source(Protocol):
     def probe(self, before: int | None, table_id: str | None, columns: dict[str, str]) -> SourceFacts:
         """What happened since version `before` to the columns that a query reads."""
 
-    def at(self, reader: Reader, version: int) -> DataFrame:
-        """The rows at one version."""
+    def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
+        """The rows at one version. Rows beyond the bounds may be left out."""
+
+    def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
+        """The change in these columns, when it is small and this process can read it as well as Spark."""
 
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         """The weighted rows by which the source changed between the versions of `facts`."""

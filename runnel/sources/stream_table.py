@@ -1,7 +1,8 @@
 """Another stream table as a source: its backing table is a log of weighted rows, so its change needs no feed.
 
-rows:   change = the rows appended between the two versions
+rows:   change = the rows appended between the two versions, finished with their weights
 groups: change = the finished rows of the touched groups, after minus before
+where finishing does not work row by row (LIMIT): change = the finished content, after minus before
 
 Compaction commits do not alter the sum and are passed over.
 """
@@ -9,7 +10,9 @@ Compaction commits do not alter the sum and are passed over.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -17,8 +20,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from runnel.algebra import WEIGHT
+from runnel.differentiate.layout import CONTENT
+from runnel.sources.bounds import Bound
 from runnel.sources.delta_log import Commit, DeltaLog
 from runnel.sources.facts import Kind, SourceFacts
+from runnel.sources.held import ROWS, Held, Part, hold, holdable
 from runnel.sources.reader import Reader
 
 
@@ -50,7 +56,7 @@ class StreamTableSource:
                 if not self.log.has_file(add["path"]):
                     return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"file {add['path']} was vacuumed")
         notes = [c.runnel or {} for c in appended]
-        grows = self.layout.kind == "rows" and not any(n.get("negatives", True) for n in notes)
+        grows = self.layout.kind == "rows" and bool(self.layout.finish_change) and not any(n.get("negatives", True) for n in notes)
         counts = [n.get("rows_out") for n in notes]
         rows = None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
         return SourceFacts(self.key, Kind.INSERT_ONLY if grows else Kind.MIXED, before, after, identity, rows=rows, via="log")
@@ -58,20 +64,38 @@ class StreamTableSource:
     def size(self) -> int:
         return self.log.size()
 
-    def at(self, reader: Reader, version: int) -> DataFrame:
+    def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         tail, negatives = self._tail_at(version)
-        return self._over(reader, reader.table(self.log.path, version), tail, negatives)
+        types = {c.name.lower(): c.type for c in self.layout.output}
+        rows = self._over(reader, reader.table(self.log.path, version), tail, negatives)
+        return reduce(DataFrame.where, (b.predicate() for b in bounds if b.fits(types.get(b.column.lower(), ""))), rows)
+
+    def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
+        """The appended rows, where finishing only gives them other names."""
+        layout = self.layout
+        if layout.kind != "rows" or not layout.renames or facts.before is None or self.log.local is None or (facts.rows or ROWS + 1) > ROWS:
+            return None
+        stored = StructType.fromJson(json.loads(self.log.table().schema().to_json()))
+        wanted = {c.lower() for c in columns}
+        names = {s.name: o.name for s, o in zip(layout.stored, layout.output, strict=True) if o.name.lower() in wanted}
+        schema = StructType([stored[n] for n in names])
+        if not holdable(schema):
+            return None
+        paths = (self.log.full_path(a["path"]) for c in self._appended(facts.before, facts.after) for a in c.adds)
+        found = hold((Part(p, None) for p in paths), schema)
+        return found and found.renamed(list(names.values()))
 
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         assert facts.before is not None
+        if not self.layout.finish_change:
+            return _signed(self.at(reader, facts.after), 1).unionByName(_signed(self.at(reader, facts.before), -1))
         rows = self.log_rows(reader, facts.before, facts.after)
         if self.layout.kind == "rows":
-            return self._over_stored(reader, rows)
+            return self._finished(reader, rows)
         keys = [F.col(f"`{k}`") for k in self.layout.keys]
         touched = rows.select(*keys).distinct() if keys else None
-        now = self._restricted(reader, facts.after, touched).withColumn(WEIGHT, F.lit(1).cast("bigint"))
-        was = self._restricted(reader, facts.before, touched).withColumn(WEIGHT, F.lit(-1).cast("bigint"))
-        return now.unionByName(was)
+        now, was = (self._groups(reader, version, touched) for version in (facts.after, facts.before))
+        return self._finished(reader, _signed(now, 1).unionByName(_signed(was, -1)))
 
     def log_rows(self, reader: Reader, before: int, after: int) -> DataFrame:
         """The stored rows appended by refreshes after one version, up to another."""
@@ -84,23 +108,22 @@ class StreamTableSource:
     def _appended(self, before: int, after: int) -> list[Commit]:
         return [c for c in self.log.commits(before, after) if c.adds and (c.runnel or {}).get("kind") == "refresh"]
 
-    def _restricted(self, reader: Reader, version: int, touched: DataFrame | None) -> DataFrame:
-        log = reader.table(self.log.path, version)
+    def _groups(self, reader: Reader, version: int, touched: DataFrame | None) -> DataFrame:
+        """The stored rows of touched groups at a version, summed up: a few of them cost one small shuffle."""
+        log = reader.table(self.log.path, version).alias("l")
         if touched is not None:
-            left, right = log.alias("l"), touched.alias("t")
             same = [F.col(f"l.`{k}`").eqNullSafe(F.col(f"t.`{k}`")) for k in self.layout.keys]
-            condition = same[0]
-            for more in same[1:]:
-                condition = condition & more
-            return self._over(reader, self._summed(left.join(right, condition, "left_semi")), tail=False, negatives=False)
-        return self._over(reader, log, tail=True, negatives=True)
-
-    def _summed(self, log: DataFrame) -> DataFrame:
-        """A few groups of a log as compacted rows: grouping them costs one small shuffle, where the form that spares the base costs five joins."""
+            log = log.join(touched.alias("t"), reduce(and_, same), "left_semi")
         types = {c.name: c.type for c in self.layout.stored} | {WEIGHT: "bigint"}
-        sums = [F.sum(F.col(f"`{n}`")).cast(types[n]).alias(n) for n in (*self.layout.partials, WEIGHT)]
+        sums = [F.coalesce(F.sum(F.col(f"`{n}`")), F.lit(0)).cast(types[n]).alias(n) for n in (*self.layout.partials, WEIGHT)]
         grouped = log.groupBy(*(F.col(f"l.`{k}`") for k in self.layout.keys)).agg(*sums)
-        return grouped.where(F.col(WEIGHT) > 0).withColumn("__runnel_level", F.lit("base"))
+        return grouped if touched is None else grouped.where(F.col(WEIGHT) > 0)
+
+    def _finished(self, reader: Reader, weighted: DataFrame) -> DataFrame:
+        """Weighted rows of the content as users see them, weights kept."""
+        with reader.lock:
+            view = reader.register(weighted)
+            return reader.session.sql(f"WITH {CONTENT} AS (SELECT * FROM {view}) SELECT * FROM ({self.layout.finish_change}) AS finished")
 
     def _over(self, reader: Reader, log: DataFrame, tail: bool, negatives: bool) -> DataFrame:
         """The finished content of a log, given what is known of its tail."""
@@ -118,7 +141,6 @@ class StreamTableSource:
                 return bool(note.get("tail_files", 1)), bool(note.get("tail_negatives", True))
         return True, True
 
-    def _over_stored(self, reader: Reader, rows: DataFrame) -> DataFrame:
-        """Stored rows under the names that users see, with their weights: finishing a row table only renames and casts."""
-        outputs = [F.col(f"`{s.name}`").cast(o.type).alias(o.name) for s, o in zip(self.layout.stored, self.layout.output, strict=True)]
-        return rows.select(*outputs, F.col(WEIGHT))
+
+def _signed(rows: DataFrame, weight: int) -> DataFrame:
+    return rows.withColumn(WEIGHT, F.lit(weight).cast("bigint"))

@@ -8,19 +8,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 
 from runnel.algebra import STORED, WEIGHT, Column, Face, Facts
+from runnel.algebra.want import Want
 from runnel.bind import Bound, bind, parse_query
 from runnel.canonicalize import RULES, canonicalize
 from runnel.differentiate import ChangePlan, Root, differentiate, recompute, root_of
 from tests.support.duck import Duck, DuckLookup, to_duck, to_duck_type
 from tests.support.fixture import Commit, Fixture, Row
 
-MODES = ("recompute", "default_change", "laws", "laws_without_rules")
+MODES = ("recompute", "default_change", "laws", "laws_held", "laws_without_rules")
 
 
 @dataclass
@@ -102,6 +103,8 @@ class Copy:
             self._view("stored", self._stored())
             self._append(recompute(self.root, "stored"))
         elif facts.changed:
+            if self.mode == "laws_held":
+                facts = replace(facts, held=facts.changed)
             if facts not in self.plans:
                 self.plans[facts] = differentiate(self.root, facts, laws=self.mode != "default_change")
             self._append(self.plans[facts])
@@ -121,16 +124,16 @@ class Copy:
     def _append(self, plan: ChangePlan) -> None:
         self.plan = plan
         for relation in plan.inputs:
-            self._view(relation.name, self._kept(relation.face) if relation.source == STORED else f"FROM {relation.face}.{relation.source}")
+            self._view(relation.name, self._kept(relation.face) if relation.source == STORED else provided(relation.want))
         names = ", ".join(f'"{c.name}"' for c in self.root.layout.stored)
         sql = plan.sql
         try:
-            if self.mode == "laws":  # as Spark runs it: shared steps first, each once
+            if self.mode in ("laws", "laws_held"):  # as Spark runs it: shared steps first, each once
                 *shared, (_, sql) = plan.parts
                 for name, part in shared:
                     self.duck.run(f'CREATE OR REPLACE TEMP TABLE "{name}" AS {to_duck(part)}')
             self.duck.run(f"INSERT INTO log.{self.mode} ({names}{', ' if names else ''}{WEIGHT}) {to_duck(sql)}")
-            for name, _ in plan.parts[:-1] if self.mode == "laws" else ():
+            for name, _ in plan.parts[:-1] if self.mode in ("laws", "laws_held") else ():
                 self.duck.run(f'DROP TABLE temp."{name}"')
         except AssertionError as error:
             raise AssertionError(f"mode {self.mode}: {error}\n{self.explain()}") from error
@@ -166,6 +169,19 @@ class Copy:
 
     def _view(self, name: str, sql: str) -> None:
         self.duck.run(f'CREATE OR REPLACE TEMP VIEW "{name}" AS {sql}')
+
+
+def provided(want: Want) -> str:
+    """A face of a source as the executor would give it: net over the columns asked for, and no row beyond what matters."""
+    relation = f"{want.face}.{want.source}"
+    if want.columns:
+        columns = ", ".join(f'"{c}"' for c in want.columns)
+        return f"SELECT {columns}, SUM({WEIGHT})::BIGINT AS {WEIGHT} FROM {relation} GROUP BY {columns} HAVING SUM({WEIGHT}) <> 0"
+    matters = []
+    for within in want.within:
+        values = " UNION ".join(f'SELECT "{column}" AS v FROM change.{source}' for source, column in sorted(within.among))
+        matters.append(f'EXISTS (SELECT 1 FROM ({values}) AS o WHERE o.v IS NOT DISTINCT FROM t."{within.column}")')
+    return f"SELECT * FROM {relation} AS t WHERE {' AND '.join(matters)}" if matters else f"FROM {relation}"
 
 
 # -- comparing -----------------------------------------------------------------------------------------------------------

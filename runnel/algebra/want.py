@@ -1,0 +1,39 @@
+"""What a plan asks of a source: one face of it, and what the plan knows about the rows that will matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runnel.algebra.node import Face
+
+Origin = tuple[str, str]
+"""A source and one of its columns."""
+
+
+@dataclass(frozen=True)
+class Within:
+    """Of a face, only rows matter whose `column` has a value that `among`'s columns have in the changes of their sources.
+
+    Other rows may come along: it is a chance to read less, never a condition.
+    """
+
+    column: str
+    among: frozenset[Origin]
+
+
+@dataclass(frozen=True)
+class Want:
+    """`columns` are asked for when a change is to come net over just them; `within` says which rows of a face matter."""
+
+    source: str
+    face: Face
+    columns: tuple[str, ...] = ()
+    within: tuple[Within, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.face}_near" if self.within else str(self.face)
+
+
+PRUNABLE = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
+"""Types whose values can be told apart by the least and the greatest of a file: those without NaN, rounding or time zones."""

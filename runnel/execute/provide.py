@@ -1,0 +1,84 @@
+"""What a change plan reads, as views in Runnel's own session: faces of sources, changes at hand, stored rows, the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from runnel.algebra import STORED, WEIGHT, Face
+from runnel.algebra.want import Want
+from runnel.bind import clock
+from runnel.differentiate import InputFace
+from runnel.sources.bounds import Bound
+from runnel.sources.facts import SourceFacts
+from runnel.sources.held import Held
+from runnel.sources.reader import Reader
+from runnel.sources.source import Source
+from runnel.tables.backing import BackingTable, CommitNote
+from runnel.tables.content import content_sql
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Everything that one refresh may read. `version` and `note` are of the backing table before it."""
+
+    reader: Reader
+    backing: BackingTable
+    version: int
+    note: CommitNote
+    sources: Mapping[str, Source]
+    facts: Mapping[str, SourceFacts]
+    held: Mapping[str, Held]
+    clock: str | None
+    prunes: bool = True
+
+    def register(self, needed: InputFace) -> None:
+        """Make one input known under the name that the plan reads it by."""
+        self.reader.register(self.frame(needed.want), needed.name)
+
+    def frame(self, want: Want) -> DataFrame:
+        if want.source == STORED:
+            return self._stored(want.face)
+        if want.source in clock.TYPES:
+            return self._moment(want.source, want.face)
+        source, fact = self.sources[want.source], self.facts[want.source]
+        if want.face is Face.CHANGE:
+            held = self.held.get(want.source)
+            return self._rows(held, want.columns) if held is not None else source.change(self.reader, fact)
+        version = fact.after if want.face is Face.AFTER else fact.before
+        assert version is not None, "a first load reads no face before"
+        return source.at(self.reader, version, self._bounds(want))
+
+    def _rows(self, held: Held, columns: tuple[str, ...]) -> DataFrame:
+        return self.reader.session.createDataFrame(held.net(columns), held.types(columns))
+
+    def _bounds(self, want: Want) -> list[Bound]:
+        """What the changes at hand say about the rows that matter."""
+        found = []
+        for within in want.within if self.prunes else ():
+            if all(source in self.held for source, _ in within.among):
+                bound = Bound.of(within.column, [self.held[source].values(column) for source, column in sorted(within.among)])
+                found += [bound] if bound is not None else []
+        return found
+
+    def _stored(self, face: Face) -> DataFrame:
+        """What is stored before this refresh: the log with its weights, or summed up to rows."""
+        log = self.reader.table(self.backing.path, self.version)
+        if face is Face.BEFORE:
+            return log
+        return self.reader.session.sql(content_sql(self.backing.definition.layout, self.reader.register(log), self.note.log_facts))
+
+    def _moment(self, kind: str, face: Face) -> DataFrame:
+        """A clock as a table of one row; its change takes the old reading away and brings the new one."""
+        before, after = self.note.extra.get("clock"), self.clock
+        assert after is not None
+        faces: dict[Face, list[tuple[str | None, int]]] = {
+            Face.BEFORE: [(before, 0)],
+            Face.AFTER: [(after, 0)],
+            Face.CHANGE: [(before, -1), (after, 1)],
+        }
+        weight = f", CAST({{}} AS BIGINT) AS {WEIGHT}" if face is Face.CHANGE else ""
+        selects = [f"SELECT {clock.at(kind, m or after).sql('spark')} AS {clock.COLUMN}{weight.format(w)}" for m, w in faces[face]]
+        return self.reader.session.sql(" UNION ALL ".join(selects))

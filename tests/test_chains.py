@@ -1,0 +1,42 @@
+"""A stream table over another one: whatever the lower one finishes at read, the upper one sees as a change."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+LOWER = {
+    "rows": "SELECT x + 1 AS y, k FROM t WHERE x > 0",
+    "groups": "SELECT k, SUM(x) AS total FROM t GROUP BY k HAVING SUM(x) > 2",
+    "without_keys": "SELECT COUNT(*) AS n, AVG(x) AS mean FROM t",
+    "distinct": "SELECT DISTINCT k FROM t",
+    "touched_groups": "SELECT k, MIN(x) AS least FROM t GROUP BY k HAVING MIN(x) > 1",
+    "window": "SELECT place * 10 AS tens, x, k FROM (SELECT k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS place FROM t)",
+    "first_of_each": "SELECT x, k FROM (SELECT k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS place FROM t) WHERE place = 1",
+    "top_rows": "SELECT k, x FROM t ORDER BY x LIMIT 2",
+    "top_groups": "SELECT k, SUM(x) AS total FROM t GROUP BY k ORDER BY total DESC LIMIT 2",
+}
+COMMITS = (
+    "INSERT INTO t VALUES ('d', 3), ('a', -2), ('b', 7)",
+    "DELETE FROM t WHERE x < 1",
+    "UPDATE t SET x = x + 10 WHERE k = 'b'",
+)
+
+
+def test_readers_of_stream_tables(rn) -> None:
+    rn.sql("CREATE SCHEMA chains")
+    rn.sql("USE chains")
+    rn.sql("CREATE TABLE t (k STRING, x INT) USING delta")
+    rn.sql("INSERT INTO t VALUES ('a', 1), ('a', 5), ('b', 7), ('c', 0), (NULL, 4)")
+    for name, query in LOWER.items():
+        rn.create(f"lower_{name}", query, mode="DIFFERENTIAL")
+        rn.create(f"upper_{name}", f"SELECT * FROM lower_{name}", mode="DIFFERENTIAL")
+    for commit in COMMITS:
+        rn.sql(commit)
+        for name in LOWER:
+            for table in (f"lower_{name}", f"upper_{name}"):
+                record = rn.refresh(table)
+                assert record.action in ("DIFFERENTIAL", "NO_DATA"), record
+                assert rn.verify(table).ok, rn.verify(table)
+            assert sorted(map(repr, rn.table(f"lower_{name}").collect())) == sorted(map(repr, rn.table(f"upper_{name}").collect())), name
