@@ -26,6 +26,7 @@ from runnel.execute import refresh as refresh_module
 from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
 from runnel.execute.lookup import SparkLookup, translated
+from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord
 from runnel.settings import Settings
@@ -131,6 +132,17 @@ class Runnel:
         backing = self._engine.backing(full)
         with self._engine.catalog.lease(full, wait=self.settings.lock_wait_seconds, ttl=self.settings.lock_lease_seconds):
             return compact_module.compact(self._engine, backing)
+
+    def vacuum(self, name: str, *, hours: float | None = None) -> Vacuumed:
+        """Remove old files that neither a stream table above nor a running query can need; `hours` overrides the setting `vacuum_hours`."""
+        full = self._name(name)
+        backing = self._engine.backing(full)
+        with self._engine.catalog.lease(full, wait=self.settings.lock_wait_seconds, ttl=self.settings.lock_lease_seconds):
+            return vacuum(self._engine, backing, self.settings.vacuum_hours if hours is None else hours)
+
+    def clear_caches(self) -> None:
+        """Forget bound queries, plans and what was read of logs; the next refresh makes them anew."""
+        self._engine.clear_caches()
 
     # -- read ------------------------------------------------------------------------------------------------------
 

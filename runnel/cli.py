@@ -14,7 +14,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from graphlib import TopologicalSorter
@@ -333,6 +333,22 @@ def compact(context: typer.Context, names: list[str] = typer.Argument(None, help
         "\n".join(f"{short(d['stream_table'])}: compacted in version {d['version']}" for d in done) or "there are no stream tables yet",
         highlight=False,
     )
+
+
+@app.command()
+def vacuum(
+    context: typer.Context,
+    names: list[str] = typer.Argument(None, help="Stream tables; none means all."),
+    hours: float = typer.Option(None, help="How long files that were replaced are kept; the setting vacuum_hours by default."),
+) -> None:
+    """Remove old files that nobody can need any more. Starts no Spark."""
+    options: Options = context.obj
+    with _offline(options) as rn:
+        done = [rn.vacuum(name, hours=hours) for name in _known(options, names or [])]
+    if options.json:
+        _print_json([asdict(d) for d in done])
+    else:
+        _stdout().print("\n".join(map(str, done)) or "there are no stream tables yet", highlight=False)
 
 
 @app.command()

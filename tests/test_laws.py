@@ -6,6 +6,7 @@ import pytest
 
 from runnel.errors import Transient
 from runnel.execute import refresh as refresh_module
+from runnel.settings import OPTIMISATIONS
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
@@ -117,7 +118,15 @@ def test_law_5_a_fallback_is_visible_everywhere(rn) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"laws": False}, {"kernel_reads": False}, {"direct_change_files": False}, {"direct_commits": False}], ids=lambda o: next(iter(o))
+    "options",
+    [
+        {"laws": False},
+        {"kernel_reads": False},
+        {"direct_change_files": False},
+        {"direct_commits": False},
+        *({"disabled_optimisations": (name,)} for name in OPTIMISATIONS),
+    ],
+    ids=lambda o: "_".join(map(str, (*o, *(v[0] for v in o.values() if isinstance(v, tuple))))),
 )
 def test_law_6_every_way_gives_the_same_content(rn, options) -> None:
     """The definition of a change without laws, and each fast path switched off by name."""

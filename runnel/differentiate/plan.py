@@ -186,16 +186,22 @@ def recompute(root: Root, stored: str | None) -> ChangePlan:
 def subtract(steps: Steps, layout: Layout, after: str, stored: str) -> exp.Select:
     """The change that turns the stored relation into `after`, both in the stored shape."""
     plain = [c.name for c in layout.key_columns]
-    summed = [*layout.partials, WEIGHT]
-    minus = exp.select(*(col(n) for n in plain), *(named(exp.Neg(this=col(n)), n) for n in summed)).from_(table(stored))
-    plus = exp.select(*(col(n) for n in (*plain, *summed))).from_(table(after))
+    numbers = [*layout.partials, WEIGHT]
+    minus = exp.select(*(col(n) for n in plain), *(named(exp.Neg(this=col(n)), n) for n in numbers)).from_(table(stored))
+    plus = exp.select(*(col(n) for n in (*plain, *numbers))).from_(table(after))
     both = steps.define("both", exp.union(plus, minus, distinct=False))
     if layout.kind == "rows":
         return exp.select("*").from_(table(steps.consolidate("net", both, layout.stored)))
+    return summed(steps, layout, both)
+
+
+def summed(steps: Steps, layout: Layout, relation: str) -> exp.Select:
+    """Stored rows of groups, one per group; those that sum up to nothing are gone."""
     types = {c.name: c.type for c in layout.stored} | {WEIGHT: "bigint"}
-    sums = [named(exp.cast(exp.Sum(this=col(n)), types[n]), n) for n in summed]
-    query = exp.select(*(col(n) for n in plain), *sums).from_(table(both))
-    return _nonzero(layout, steps.define("sums", query.group_by(*(col(n) for n in plain)) if plain else query))
+    sums = [named(exp.cast(exp.Sum(this=col(n)), types[n]), n) for n in (*layout.partials, WEIGHT)]
+    keys = [c.name for c in layout.key_columns]
+    query = exp.select(*(col(n) for n in keys), *sums).from_(table(relation))
+    return _nonzero(layout, steps.define("sums", query.group_by(*(col(n) for n in keys)) if keys else query))
 
 
 def _state(node: Node, relation: str, weight: exp.Expr) -> exp.Select:

@@ -1,71 +1,115 @@
-"""Compaction: one marked commit that turns base + tail into a new base. It never alters the sum."""
+"""Compaction: one marked commit that turns the log into fewer rows and files. It never alters the sum.
+
+*tail*: the tail's files become one, rows that cancel are gone; the base is neither read nor written.
+*base*: base and tail become a new base.
+
+Folding the tail bounds the number of files at the cost of the tail alone; folding into the base waits until the tail is a
+share of the base. So a row that came is rewritten a few times, however many refreshes there are.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from runnel.algebra import WEIGHT
+from runnel.algebra import WEIGHT, Steps
+from runnel.algebra.steps import consolidation
+from runnel.differentiate.plan import summed
 from runnel.errors import Internal
 from runnel.execute.engine import Engine
 from runnel.execute.jobs import Jobs
 from runnel.settings import Settings
-from runnel.tables.backing import BASE, BackingTable
-from runnel.tables.content import content_sql
+from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote
+from runnel.tables.content import LEVEL, content_sql
 
 WORTHWHILE = 100_000
-"""Below this many tail rows only the number of files counts. A choice, not yet a measurement."""
+"""Tables and tails up to this many rows are folded into the base at once: it takes one small job either way."""
+FILE = 64 << 20
+"""Bytes that a file of the base should have at least, where there are as many."""
 
 
-def due(backing: BackingTable, settings: Settings) -> bool:
-    """Whether the tail has outgrown its bound."""
+class Fold(StrEnum):
+    """What a compaction rewrites."""
+
+    TAIL = "tail"
+    BASE = "base"
+
+
+def due(backing: BackingTable, settings: Settings) -> Fold | None:
+    """What has outgrown its bound: the tail's share of the table, or the number of its files."""
     _, note = backing.note()
     if backing.definition.read_optimised:
-        return note.tail_files > 0
-    return note.tail_files > settings.compact_tail_files or note.tail_rows > max(WORTHWHILE, settings.compact_tail_ratio * note.base_rows)
+        return Fold.BASE if note.tail_files > 0 else None
+    if note.tail_rows > max(WORTHWHILE, settings.compact_tail_ratio * note.base_rows):
+        return Fold.BASE
+    if note.tail_files <= settings.compact_tail_files:
+        return None
+    return Fold.BASE if note.base_rows + note.tail_rows <= WORTHWHILE else Fold.TAIL
 
 
-def compact(engine: Engine, backing: BackingTable) -> int:
-    """Rewrite the content as base; the version it committed. The caller holds the stream table's lease."""
+def compact(engine: Engine, backing: BackingTable, fold: Fold = Fold.BASE) -> int:
+    """Rewrite part of the log; the version it committed. The caller holds the stream table's lease."""
     version, note = backing.note()
-    layout, reader = backing.definition.layout, engine.reader
     jobs = Jobs(engine.spark, backing.definition.name)
     try:
-        with jobs.stage("compact"):
-            _check_weights(engine, backing, version)
-            log = reader.register(reader.table(backing.path, version))
-            rows = reader.session.sql(content_sql(layout, log, note.log_facts))
-            if layout.kind == "rows":
-                rows = rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
-            marked = replace(
-                note,
-                kind="compact",
-                action=None,
-                reason="",
-                rows_in=None,
-                rows_out=None,
-                negatives=False,
-                tail_rows=0,
-                tail_files=0,
-                tail_negatives=False,
-            )
-            if not engine.commits_directly(backing):
-                return backing.commit_with_spark(engine.spark, version, rows, BASE, marked, overwrite=True)
-            written = backing.write(rows, BASE, note.epoch)
-            return backing.commit(version, written, replace(marked, base_rows=written.rows), overwrite=True)
+        with engine.reader.lock, jobs.stage(f"compact {fold}"):
+            log = engine.reader.table(backing.path, version)
+            if note.tail_negatives:
+                _check_weights(backing, log, version)
+            rows = _tail(engine, backing, log) if fold is Fold.TAIL else _base(engine, backing, log, note)
+            return _commit(engine, backing, rows, fold, version, note)
     finally:
-        reader.clean()
+        engine.reader.clean()
 
 
-def _check_weights(engine: Engine, backing: BackingTable, version: int) -> None:
-    """A row or group that weighs less than nothing means that a refresh was wrong; compacting would hide it."""
-    keys = [F.col(f"`{c.name}`") for c in backing.definition.layout.key_columns if not c.type.startswith(("map<", "variant"))]
-    log = engine.reader.table(backing.path, version)
-    tail = log.where(F.col(WEIGHT) < 0)
-    if not keys or tail.isEmpty():
+def _tail(engine: Engine, backing: BackingTable, log: DataFrame) -> DataFrame:
+    """The rows of the tail summed up, in one file."""
+    layout, steps = backing.definition.layout, Steps()
+    tail = engine.reader.register(log.where(F.col(LEVEL) == TAIL))
+    query = consolidation(tail, layout.stored) if layout.kind == "rows" else summed(steps, layout, tail)
+    return engine.reader.session.sql(steps.build(query).sql("spark")).coalesce(1)
+
+
+def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNote) -> DataFrame:
+    """The content, as rows of weight 1 or one row per group, in files of a good size."""
+    layout = backing.definition.layout
+    rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), note.log_facts))
+    if layout.kind == "rows":
+        rows = rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
+    return rows.coalesce(max(1, backing.log.size() // FILE))
+
+
+def _commit(engine: Engine, backing: BackingTable, rows: DataFrame, fold: Fold, version: int, note: CommitNote) -> int:
+    level = TAIL if fold is Fold.TAIL else BASE
+    marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False)
+    if fold is Fold.BASE:
+        marked = replace(marked, tail_rows=0, tail_files=0, tail_negatives=False)
+    if not engine.commits_directly(backing):
+        marked = replace(marked, tail_files=1) if fold is Fold.TAIL else marked
+        return backing.commit_with_spark(engine.spark, version, rows, level, marked, overwrite=fold)
+    written = backing.write(rows, level, note.epoch)
+    if fold is Fold.TAIL:
+        marked = replace(marked, tail_rows=written.rows, tail_files=len(written.adds), tail_negatives=written.negatives)
+    else:
+        marked = replace(marked, base_rows=written.rows)
+    return backing.commit(version, written, marked, overwrite=fold)
+
+
+def _check_weights(backing: BackingTable, log: DataFrame, version: int) -> None:
+    """A row or group that weighs less than nothing means that a refresh was wrong; compacting would hide it.
+
+    Only rows of which something went are looked at, so the base is read once and not shuffled.
+    """
+    keys = [f"`{c.name}`" for c in backing.definition.layout.key_columns if not c.type.startswith(("map<", "variant"))]
+    if not keys:
         return
-    below = log.groupBy(*keys).agg(F.sum(WEIGHT).alias("total")).where("total < 0").limit(1).collect()
+    went = log.where(F.col(WEIGHT) < 0).select(*keys).distinct().alias("w")
+    same = F.expr(" AND ".join(f"l.{k} <=> w.{k}" for k in keys))
+    touched = log.alias("l").join(F.broadcast(went), same, "left_semi")
+    below = touched.groupBy(*keys).agg(F.sum(WEIGHT).alias("total")).where("total < 0").limit(1).collect()
     if below:
         raise Internal(
             f"{backing.definition.name} holds a row of negative weight",

@@ -234,8 +234,9 @@ def commit(work: Work) -> None:
 
 def compaction(work: Work) -> None:
     """Keep the tail within its bound; the refresh is committed and visible already."""
-    if work.committed is not None and due(work.backing, work.engine.settings):
-        compact(work.engine, work.backing)
+    fold = due(work.backing, work.engine.settings) if work.committed is not None else None
+    if fold is not None:
+        compact(work.engine, work.backing, fold)
 
 
 STAGES: tuple[Callable[[Work], None], ...] = (probe, changes, decision, plan, write, commit, compaction)

@@ -86,6 +86,10 @@ class DeltaLog:
     def version(self) -> int:
         return self.table().version()
 
+    def files(self) -> list[dict[str, Any]]:
+        """The files of the latest version with their statistics."""
+        return pa.table(self.table().get_add_actions(flatten=True)).to_pylist()
+
     def size(self) -> int:
         """Bytes of the files of the latest version."""
         table = self.table()

@@ -176,8 +176,11 @@ class BackingTable:
             shutil.rmtree(f"{root}/{folder}", ignore_errors=True)
         return Written(tuple(adds), rows, negatives)
 
-    def commit(self, version: int, written: Written, note: CommitNote, overwrite: bool = False) -> int:
-        """One commit on top of `version`, or a `Transient` when somebody else committed meanwhile."""
+    def commit(self, version: int, written: Written, note: CommitNote, overwrite: str | None = None) -> int:
+        """One commit on top of `version`, or a `Transient` when somebody else committed meanwhile.
+
+        `overwrite` removes what is there: the tail, or with the base everything.
+        """
         table = DeltaTable(self.path, version=version)
         transactions = [Transaction(self.definition.id, note.epoch)] if note.kind == "refresh" else []
         properties = CommitProperties(custom_metadata={"runnel": note.to_json()}, app_transactions=transactions, max_commit_retries=0)
@@ -187,13 +190,16 @@ class BackingTable:
                 mode="overwrite" if overwrite else "append",
                 schema=table.schema(),
                 partition_by=[LEVEL],
+                partition_filters=[(LEVEL, "=", TAIL)] if overwrite == TAIL else None,
                 commit_properties=properties,
             )
         except CommitFailedError as error:
             raise conflict(self.definition.name) from error
         return version + 1
 
-    def commit_with_spark(self, spark: SparkSession, version: int, rows: DataFrame, level: str, note: CommitNote, overwrite: bool = False) -> int:
+    def commit_with_spark(
+        self, spark: SparkSession, version: int, rows: DataFrame, level: str, note: CommitNote, overwrite: str | None = None
+    ) -> int:
         """The same through Delta's own writer: one job that writes and commits, for storage that only Spark can write."""
         if self.log.version() != version:
             raise conflict(self.definition.name)
@@ -204,6 +210,8 @@ class BackingTable:
             .mode("overwrite" if overwrite else "append")
             .option("userMetadata", note.to_json())
         )
+        if overwrite == TAIL:
+            writer = writer.option("replaceWhere", f"{LEVEL} = '{TAIL}'")
         if note.kind == "refresh":
             writer = writer.option("txnAppId", self.definition.id).option("txnVersion", note.epoch)
         writer.save(self.path)

@@ -1,0 +1,55 @@
+"""Logs stay short: the tail is folded by itself, then into the base; old files go when nobody needs them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import runnel
+from runnel.execute import compact as compact_module
+from tests.support.shop import LARGE, TOTALS, Shop
+
+pytestmark = pytest.mark.spark
+
+
+def parquet_files(path: str) -> int:
+    return sum(n.endswith(".parquet") and not n.startswith(".") for folder, _, names in os.walk(path) if "_delta_log" not in folder for n in names)
+
+
+def test_the_tail_is_folded_without_the_base_and_files_go_when_nobody_needs_them(rn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact_module, "WORTHWHILE", 3)
+    shop = Shop(rn)
+    other = runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"compact_tail_files": 2, "compact_tail_ratio": 100.0})
+    shop.rn = other
+    for name, query in (("large", LARGE), ("totals", TOTALS), ("above", "SELECT * FROM large")):
+        other.create(name, query)
+    backing = {t: other._engine.backing(shop.name(t)) for t in ("large", "totals")}
+    base = {t: {f["path"] for f in b.log.files()} for t, b in backing.items()}
+    for turn in range(4):
+        rn.sql(f"INSERT INTO orders VALUES ({20 + turn}, {turn % 2 + 1}, 30), (90, 9, 90)")
+        rn.sql("DELETE FROM orders WHERE id = 90")
+        for table in backing:
+            shop.refresh(table, "DIFFERENTIAL")
+    for table, kept in backing.items():
+        folds = [c.runnel for v in range(kept.log.version() + 1) if (c := kept.log.commit(v)).runnel and c.runnel["kind"] == "compact"]
+        assert folds, "the tail was folded on the way"
+        assert kept.note()[1].tail_files <= 3
+        assert base[table] <= {f["path"] for f in kept.log.files()}, "the base was not rewritten"
+        shop.check(table)
+
+    before = parquet_files(backing["large"].path)
+    other.vacuum("large", hours=0)
+    shop.refresh("above", "DIFFERENTIAL")
+    shop.check("above")
+    freed = other.vacuum("large", hours=0)
+    assert freed.files > 0
+    assert parquet_files(backing["large"].path) == len(backing["large"].log.files()) < before
+    rn.sql("INSERT INTO orders VALUES (50, 1, 50)")
+    for table in ("large", "above"):
+        shop.refresh(table, "DIFFERENTIAL")
+        shop.check(table)
+    other.compact("large")
+    shop.check("large")
+    shop.refresh("above", "NO_DATA")
+    other.close()
