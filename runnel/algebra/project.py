@@ -46,7 +46,8 @@ class Project(Node):
     def law(self, steps: Steps) -> str:
         change = steps.change(self.child)
         assert change is not None
-        return steps.define("project_change", self.select(change).select(col(WEIGHT)))
+        name = steps.define("project_change", self.select(change).select(col(WEIGHT)))
+        return steps.takes(name, change, {n: e.name for n, e in zip(self.names, self.expressions, strict=True) if isinstance(e, exp.Column)})
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         value = self.expressions[self.names.index(column)]

@@ -56,6 +56,8 @@ class Scan(Node):
         want = Want(self.source, Face.CHANGE, columns=tuple(sorted(set(self.origin))) if held else ())
         name = steps.define(f"{self.slug}_change", self.select(steps.provided(want)).select(col(WEIGHT)))
         exact = not any(c.type in ("float", "double") for c in self.outputs)  # -0.0 equals 0.0, and yet both may be there
+        if held:
+            steps.at_hand(name, want, dict(zip(self.names, self.origin, strict=True)))
         return steps.comes_net(name) if held and exact else name
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:

@@ -129,9 +129,11 @@ def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others
     turned = [p if references(p.left) <= own else Equality(p.right, p.left, p.null_safe) for p in pairs]
     keys = [p.left.name for p in turned if isinstance(p.left, exp.Column)]
     if len(set(keys)) == len(turned):
-        values = [named(p.right.copy(), k) for k, p in zip(keys, turned, strict=True)]
-        touched = steps.define("keys_near", exp.select(*values).distinct().from_(table(others)), small=True)
-        steps.takes(touched, others, {k: p.right.name for k, p in zip(keys, turned, strict=True) if isinstance(p.right, exp.Column)})
+        if all(isinstance(p.right, exp.Column) for p in turned):
+            touched = steps.distinct("keys_near", others, {k: p.right.name for k, p in zip(keys, turned, strict=True)})
+        else:
+            values = [named(p.right.copy(), k) for k, p in zip(keys, turned, strict=True)]
+            touched = steps.define("keys_near", exp.select(*values).distinct().from_(table(others)), small=True)
         return steps.restrict(node, face, keys, touched)
     on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in turned))
     query = select(col(n) for n in node.names).from_(table(steps.face(node, face), "r")).join(table(others, "l"), on=on, join_type="left semi")

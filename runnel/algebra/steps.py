@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -34,8 +34,9 @@ class Steps:
     _memo: dict[tuple[Node, str], str | None] = field(default_factory=dict)
     _changes: dict[str, Node] = field(default_factory=dict)
     """The node whose change a step holds."""
+    _at_hand: dict[str, tuple[Want, dict[str, str]]] = field(default_factory=dict)
     _keys: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
-    """For steps that take columns from another one as they are: that one, and its name for each."""
+    """For steps that take columns from another one as they are: that one, and its name for each; `_at_hand` the same for changes at hand."""
 
     def input(self, source: str, face: Face) -> str:
         """The name under which the executor must provide one face of one source."""
@@ -84,12 +85,39 @@ class Steps:
         if key not in self._memo:
             self._memo[key] = name = self.consolidate(f"{node.slug}_net", change, node.columns)
             self._changes[name] = node
+            self.takes(name, change, {n: n for n in node.names})
         return self._memo[key]
 
     def comes_net(self, step: str) -> str:
         """Note that a step holds each row once; the same name."""
         self._netted.add(step)
         return step
+
+    def at_hand(self, step: str, want: Want, names: Mapping[str, str]) -> str:
+        """Note that a step holds a change that is at hand, its columns under these names; the step's name."""
+        self._at_hand[step] = (want, dict(names))
+        return step
+
+    def distinct(self, label: str, step: str, columns: Mapping[str, str]) -> str:
+        """The distinct values of a step's columns, under other names. Of a change at hand they are at hand too."""
+        found = self._held_columns(step, columns)
+        if found is not None:
+            want, origins = found
+            relation = self.provided(replace(want, keys=tuple(sorted(set(origins.values())))))
+            query = exp.select(*(named(col(o), name) for name, o in origins.items())).from_(table(relation))
+        else:
+            query = exp.select(*(named(col(c), name) for name, c in columns.items())).from_(table(step)).distinct()
+        return self.takes(self.define(label, query, small=True), step, columns)
+
+    def _held_columns(self, step: str, columns: Mapping[str, str]) -> tuple[Want, dict[str, str]] | None:
+        """The change at hand that a step takes columns from as they are, and its names for them."""
+        if step in self._at_hand:
+            want, names = self._at_hand[step]
+            return want, {name: names[c] for name, c in columns.items()}
+        if step not in self._keys:
+            return None
+        other, names = self._keys[step]
+        return self._held_columns(other, {n: names[c] for n, c in columns.items()}) if all(c in names for c in columns.values()) else None
 
     def takes(self, step: str, other: str, names: Mapping[str, str]) -> str:
         """Note that a step takes columns from another one as they are, under these names; the step's name."""
@@ -98,11 +126,12 @@ class Steps:
 
     def origins(self, step: str, column: str) -> frozenset[Origin] | None:
         """The source columns among whose changed values a step's column has all of its own, if that is known."""
-        if step in self._keys:
-            other, names = self._keys[step]
-            return self.origins(other, names[column]) if column in names else None
-        node = self._changes.get(step)
-        return node.origins(column, self.facts.changed) if node is not None else None
+        if step in self._changes:
+            return self._changes[step].origins(column, self.facts.changed)
+        if step not in self._keys:
+            return None
+        other, names = self._keys[step]
+        return self.origins(other, names[column]) if column in names else None
 
     def near(self, node: Node, face: Face, bounds: Mapping[str, frozenset[Origin] | None]) -> str:
         """A face of which only rows within the bounds matter. Bounds that the executor cannot know are left out."""
@@ -175,8 +204,7 @@ class Steps:
         """The distinct keys in the change of `node`; rows whose weights cancel touch nothing."""
         change = self.net(node)
         assert change is not None
-        query = exp.select(*(col(k) for k in keys)).from_(table(change)).distinct()
-        return self.takes(self.define(f"{node.slug}_touched", query, small=True), change, {k: k for k in keys})
+        return self.distinct(f"{node.slug}_touched", change, {k: k for k in keys})
 
     def weighted(self, query: exp.Select, weight: exp.Expr | None = None) -> exp.Select:
         """A query with a weight beside its columns: the one its input has, unless another is given."""

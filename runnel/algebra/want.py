@@ -23,16 +23,18 @@ class Within:
 
 @dataclass(frozen=True)
 class Want:
-    """`columns` are asked for when a change is to come net over just them; `within` says which rows of a face matter."""
+    """`columns` are asked for when a change is to come net over just them, and `keys` when of those rows only the distinct
+    values of some columns are needed; `within` says which rows of a face matter."""
 
     source: str
     face: Face
     columns: tuple[str, ...] = ()
     within: tuple[Within, ...] = ()
+    keys: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
-        return f"{self.face}_near" if self.within else str(self.face)
+        return f"{self.face}_near" if self.within else f"{self.face}_keys" if self.keys else str(self.face)
 
 
 PRUNABLE = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})

@@ -17,6 +17,8 @@ from runnel.execute.prepare import rebind
 from runnel.settings import Settings
 from runnel.sources.delta import DeltaSource
 from runnel.sources.delta_log import DeltaLog
+from runnel.sources.facts import SourceFacts
+from runnel.sources.held import Held
 from runnel.sources.reader import Reader
 from runnel.sources.source import Source
 from runnel.sources.stream_table import StreamTableSource
@@ -24,6 +26,8 @@ from runnel.state import Catalog
 from runnel.tables.backing import BackingTable
 from runnel.tables.content import LogFacts, finished_sql
 
+HELD = 32
+"""Changes kept at hand at once, of 32 MiB at most each and usually of some kilobytes."""
 PLANS = 2000
 """Plans kept at once; a stream table has a few, one for each set of sources that change together."""
 
@@ -41,6 +45,7 @@ class Engine:
     _logs: dict[str, DeltaLog] = field(default_factory=dict)
     _roots: dict[str, Root] = field(default_factory=dict)
     _plans: dict[tuple[str, Facts], ChangePlan] = field(default_factory=dict)
+    _held: dict[tuple[object, ...], Held | None] = field(default_factory=dict)
 
     def definitions(self) -> dict[str, Definition]:
         """Every stream table by name, as the catalog has it."""
@@ -97,6 +102,16 @@ class Engine:
         self._roots.clear()
         self._plans.clear()
         self._logs.clear()
+        self._held.clear()
+
+    def held(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:
+        """A small change at hand. Stream tables that read the same change one after the other share one reading."""
+        key = (facts.key, facts.table_id, facts.before, facts.after, columns)
+        if key not in self._held:
+            while len(self._held) >= HELD:
+                del self._held[next(iter(self._held))]
+            self._held[key] = source.held(facts, columns)
+        return self._held[key]
 
     def forget(self, definition_id: str) -> None:
         self._roots.pop(definition_id, None)

@@ -46,13 +46,16 @@ class Provider:
         source, fact = self.sources[want.source], self.facts[want.source]
         if want.face is Face.CHANGE:
             held = self.held.get(want.source)
-            return self._rows(held, want.columns) if held is not None else source.change(self.reader, fact)
+            return self._rows(held, want) if held is not None else source.change(self.reader, fact)
         version = fact.after if want.face is Face.AFTER else fact.before
         assert version is not None, "a first load reads no face before"
         return source.at(self.reader, version, self._bounds(want))
 
-    def _rows(self, held: Held, columns: tuple[str, ...]) -> DataFrame:
-        return self.reader.session.createDataFrame(held.net(columns), held.types(columns))
+    def _rows(self, held: Held, want: Want) -> DataFrame:
+        """A change at hand, or the distinct keys in it."""
+        if want.keys:
+            return self.reader.session.createDataFrame(held.keys(want.columns, want.keys), held.types(*want.keys))
+        return self.reader.session.createDataFrame(held.net(want.columns), held.types(*want.columns, WEIGHT))
 
     def _bounds(self, want: Want) -> list[Bound]:
         """What the changes at hand say about the rows that matter."""

@@ -157,7 +157,7 @@ def changes(work: Work) -> None:
         return
     columns = columns_read(work.engine.root(definition).maintained)
     for index, fact in enumerate(work.facts):
-        held = work.sources[fact.key].held(fact, columns.get(fact.key, ())) if fact.changed else None
+        held = work.engine.held(work.sources[fact.key], fact, columns.get(fact.key, frozenset())) if fact.changed else None
         if held is not None:
             work.held[fact.key] = held
             kind = Kind.INSERT_ONLY if held.grows else Kind.MIXED

@@ -77,10 +77,15 @@ class Held:
         fields = [StructField(n, f.dataType, f.nullable) for n, f in zip(names, self.schema.fields, strict=True)]
         return Held(self.table.rename_columns([*names, WEIGHT]), StructType(fields))
 
-    def types(self, columns: Sequence[str]) -> StructType:
-        """The columns and the weight as Spark has them."""
-        fields = {f.name.lower(): f for f in self.schema.fields}
-        return StructType([*(fields[c.lower()] for c in columns), StructField(WEIGHT, LongType())])
+    def keys(self, columns: Sequence[str], keys: Sequence[str]) -> pa.Table:
+        """The distinct values of some columns in the rows that are net over others."""
+        names = {f.name.lower(): f.name for f in self.schema.fields}
+        return self.net(columns).group_by([names[k.lower()] for k in keys]).aggregate([])
+
+    def types(self, *columns: str) -> StructType:
+        """Columns as Spark has them."""
+        fields = {f.name.lower(): f for f in self.schema.fields} | {WEIGHT: StructField(WEIGHT, LongType())}
+        return StructType([fields[c.lower()] for c in columns])
 
     def values(self, column: str) -> pa.ChunkedArray:
         """The values of a column in rows that really came or went."""

@@ -176,7 +176,8 @@ def provided(want: Want) -> str:
     relation = f"{want.face}.{want.source}"
     if want.columns:
         columns = ", ".join(f'"{c}"' for c in want.columns)
-        return f"SELECT {columns}, SUM({WEIGHT})::BIGINT AS {WEIGHT} FROM {relation} GROUP BY {columns} HAVING SUM({WEIGHT}) <> 0"
+        net = f"SELECT {columns}, SUM({WEIGHT})::BIGINT AS {WEIGHT} FROM {relation} GROUP BY {columns} HAVING SUM({WEIGHT}) <> 0"
+        return f"SELECT DISTINCT {', '.join(f'{chr(34)}{k}{chr(34)}' for k in want.keys)} FROM ({net})" if want.keys else net
     matters = []
     for within in want.within:
         values = " UNION ".join(f'SELECT "{column}" AS v FROM change.{source}' for source, column in sorted(within.among))
