@@ -40,7 +40,7 @@ def run(bench: Bench, part: Part, options: Options, out: Path, console: Console)
         write_json(path, where, asdict(options), found)
     for ending, svg in part.figures(found, machine.sentence(where)).items():
         path.with_name(f"{path.stem}{ending}.svg").write_text(svg, encoding="utf-8")
-    Console(width=150).print(table(part.title, found, part.against))
+    Console(width=150).print(table(part.title, part.shown(found), part.against))
     console.print(f"{machine.sentence(where)}; numbers in {path}")
 
 
@@ -54,6 +54,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rates", type=_numbers, help="share of the rows that changes: 0.001,0.01")
     parser.add_argument("--queries", type=lambda text: tuple(text.split(",")), help="names, as a part calls them")
     parser.add_argument("--rounds", type=int, help="counted rounds; one more goes before to warm up")
+    parser.add_argument("--refreshes", type=int, help="growth: the longest series of refreshes on one table")
     parser.add_argument("--verify-up-to", type=float, help="the largest size at which content is verified at the end")
     parser.add_argument("--out", default="docs/benchmarks", help="where JSON and SVG go")
     return parser.parse_args()
@@ -61,7 +62,7 @@ def _arguments() -> argparse.Namespace:
 
 def _options(part: Part, chosen: argparse.Namespace) -> Options:
     """The part's own choice, with what was asked for in its place."""
-    asked = {k: getattr(chosen, k) for k in ("sizes", "rates", "queries", "rounds", "verify_up_to")}
+    asked = {k: getattr(chosen, k) for k in ("sizes", "rates", "queries", "rounds", "refreshes", "verify_up_to")}
     return replace(part.full if chosen.full else part.quick, **{k: v for k, v in asked.items() if v is not None})
 
 

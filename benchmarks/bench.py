@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from deltalake import DeltaTable
 
 import runnel
-from benchmarks.measure import RETAINED, Meter
+from benchmarks.measure import COUNTABLE, Meter
 
-CONFIG = {**RETAINED, "spark.sql.cteRecursionRowLimit": "-1"}
+CONFIG = {**COUNTABLE, "spark.sql.cteRecursionRowLimit": "-1"}
 FEED = "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
 """How source tables are made: with the change feed on from the start, so that the first refresh does not turn it on."""
 

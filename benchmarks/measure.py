@@ -16,10 +16,17 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 Work = Callable[[], Any]
-Last = Callable[[dict[str, "Spent"]], dict[str, "Spent"]]
+Turn = Callable[[int], dict[str, "Spent"]]
+"""Runs all ways of one subject in the given round."""
 
-RETAINED = {"spark.ui.retainedJobs": "5000", "spark.ui.retainedStages": "20000", "spark.ui.retainedTasks": "20000"}
-"""Session settings without which the status store forgets stages before they are counted."""
+COUNTABLE = {
+    "spark.ui.retainedJobs": "5000",
+    "spark.ui.retainedStages": "20000",
+    "spark.ui.retainedTasks": "20000",
+    "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
+}
+"""Session settings without which the counts are too low: the status store forgets old stages, and bytes of Parquet that are read by
+threads of their own are added to no task."""
 
 
 @dataclass(frozen=True)
@@ -70,23 +77,27 @@ class Meter:
             return None
 
 
-def in_turn(meter: Meter, rounds: int, change: Callable[[int], None], ways: Mapping[str, Work], last: Last | None = None) -> dict[str, list[Spent]]:
-    """Each round makes a change, then runs every way on it; the first round warms up and is not counted.
-
-    The order of the ways turns by one each round, so that none always profits from files that another has just read. `last` gets
-    what the ways of a round took, and gives what it measured on their results.
-    """
+def turn(meter: Meter, ways: Mapping[str, Work], round_: int) -> dict[str, Spent]:
+    """Every way once. Their order moves on by one each round, so that none always profits from files that another has just read."""
     names = list(ways)
-    spent: dict[str, list[Spent]] = {}
+    shift = round_ % max(1, len(names))
+    took = {name: meter.run(ways[name]) for name in (*names[shift:], *names[:shift])}
+    return {name: took[name] for name in names}
+
+
+def in_turn(rounds: int, change: Callable[[int], None], turns: Mapping[str, Turn]) -> dict[str, dict[str, list[Spent]]]:
+    """Each round makes one change, then lets every subject take its turn on it; what each way of each subject spent.
+
+    The first round warms up and is not counted.
+    """
+    spent: dict[str, dict[str, list[Spent]]] = {subject: {} for subject in turns}
     for round_ in range(rounds + 1):
         change(round_)
-        shift = round_ % max(1, len(names))
-        took = {name: meter.run(ways[name]) for name in (*names[shift:], *names[:shift])}
-        took |= last(took) if last else {}
-        if round_ > 0:
-            for name, one in took.items():
-                spent.setdefault(name, []).append(one)
-    return {name: spent[name] for name in sorted(spent, key=[*names, *spent].index)}
+        for subject, take in turns.items():
+            for way, took in take(round_).items():
+                if round_ > 0:
+                    spent[subject].setdefault(way, []).append(took)
+    return spent
 
 
 def median(spent: list[Spent]) -> Spent:

@@ -18,6 +18,8 @@ class Options:
     queries: tuple[str, ...] = ()
     rounds: int = 3
     verify_up_to: float = 1_000_000
+    refreshes: int = 0
+    """The longest series of refreshes on one table, where a part measures that."""
 
 
 @dataclass(frozen=True)
@@ -31,3 +33,5 @@ class Part:
     measure: Callable[[Bench, Options], Iterator[Measured]]
     figures: Callable[[list[Measured], str], dict[str, str]]
     against: str = "overwrite"
+    shown: Callable[[list[Measured]], list[Measured]] = lambda found: found
+    """What the table has lines for, when there are too many results to read."""

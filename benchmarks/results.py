@@ -58,12 +58,12 @@ def write_json(path: Path, machine: dict[str, Any], options: dict[str, Any], fou
 
 
 def table(title: str, found: list[Measured], against: str = "overwrite") -> Table:
-    """One line per result; `x` is how many times faster it was than the way `against` on the same change."""
+    """One line per result; `x` is how many times faster it was than the way `against`, if any, on the same change."""
     labels = list(dict.fromkeys(k for m in found for k in m.labels))
     drawn = Table(title=title, title_justify="left")
     for heading in labels:
         drawn.add_column(heading, justify="left" if all(isinstance(m.labels.get(heading, ""), str) for m in found) else "right")
-    for heading in ("ms", f"x {against}", "jobs", "read", "written", "changed", "action"):
+    for heading in ("ms", f"x {against}" if against else "", "jobs", "read", "written", "changed", "action"):
         drawn.add_column(heading, justify="right")
     previous: list[Any] = []
     for m in found:

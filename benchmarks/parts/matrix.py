@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.bench import FEED, Bench
 from benchmarks.contest import WAYS, Contest, measured
+from benchmarks.measure import in_turn
 from benchmarks.part import Options, Part
 from benchmarks.plot import Columns, figure
 from benchmarks.results import Measured, one, values
@@ -85,7 +86,7 @@ def measure(bench: Bench, options: Options) -> Iterator[Measured]:
                 merge = MERGES[query].replace("{{schema}}", schema)
                 contest = Contest(bench, query, QUERIES[query], WAYS, merge, "src")
                 for turn, rate in enumerate(sorted(options.rates)):
-                    spent = contest.run(options.rounds, changes(bench, size, rate, 1000 * turn))
+                    spent = in_turn(options.rounds, changes(bench, size, rate, 1000 * turn), {query: contest.turn})[query]
                     bench.say(f"{query} at {size:,} rows, {rate:.1%}: " + ", ".join(f"{w} {s[-1].ms:,.0f} ms" for w, s in spent.items()))
                     yield from measured({"query": query, "rows": size, "rate": rate}, spent)
                 if size <= options.verify_up_to:
