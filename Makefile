@@ -2,10 +2,11 @@
 
 PYTHON ?= python3
 BIN    := .venv/bin
+OUT    ?= docs/benchmarks
 PURE   := $(wildcard runnel/environment.py runnel/errors.py runnel/settings.py runnel/versions.py runnel/algebra runnel/bind runnel/canonicalize runnel/differentiate runnel/observe)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-slow soak check format bench tpch nexmark docs wheel clean
+.PHONY: help setup demo test test-fast test-slow soak check format bench bench-full tpch nexmark docs wheel clean
 
 help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,9 +40,11 @@ format: setup ## format the code and sort the imports
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-bench: setup ## measure refresh against recompute
-	@$(BIN)/python -m benchmarks.run
-	@$(BIN)/python -m benchmarks.operators
+bench: setup ## measure refresh against recompute, in about ten minutes
+	@$(BIN)/python -m benchmarks all --quick --out $(OUT)
+
+bench-full: setup ## the same at every size and rate, which takes hours
+	@$(BIN)/python -m benchmarks all --full --out $(OUT)
 
 tpch: setup ## follow the 22 queries of TPC-H and check each
 	@$(BIN)/python -m benchmarks.tpch --scale 0.1 --rounds 5

@@ -80,7 +80,7 @@ class Columns:
     def draw(self, width: int, colours: dict[str, str]) -> list[str]:
         axis = _Log.over(v for values in self.series.values() for v in values if v)
         bottom, room = self.height - BOTTOM, (width - LEFT - RIGHT) / max(1, len(self.groups))
-        bar = min(26.0, room * 0.86 / max(1, len(self.series)))
+        bar = min(32.0, room * 0.86 / max(1, len(self.series)))
         drawn = [_text(LEFT, 16, self.title, weight=600), *axis.upright(width, self.height, self.unit)]
         for index, group in enumerate(self.groups):
             middle = LEFT + room * (index + 0.5)
@@ -93,7 +93,7 @@ class Columns:
                 top = bottom - axis.part(value) * (bottom - TOP)
                 told = f"{group}, {name}: {_number(value)} {self.unit}"
                 drawn.append(_bar(at + place * bar, top, bar - 1, bottom - top, colours[name], told))
-                if bar >= 24:
+                if bar >= 28:
                     drawn.append(_text(at + (place + 0.5) * bar, top - 3, _short(value), size=9, anchor="middle", fill=SOFT))
         return drawn
 
