@@ -22,7 +22,7 @@ test: test-fast ## run the tests, fast tiers first
 
 test-fast: setup ## run only the tests that start no Spark
 	@echo "tests without Spark"
-	@$(BIN)/python -m pytest -m "not spark and not slow" --doctest-modules tests $(PURE)
+	@$(BIN)/python -m pytest -m "not spark and not slow" --doctest-modules tests benchmarks $(PURE)
 
 soak: setup ## run generated queries until one fails, or SECONDS=n
 	@$(BIN)/python -m tests.support.seeds $(SECONDS)

@@ -38,21 +38,36 @@ VIEWS = {name: text for layer in LAYERS for name, text in _statements(layer).ite
 """In an order in which each reads only those before it."""
 
 
+def needed(names: Iterable[str]) -> dict[str, str]:
+    """The views of these names and all that they read, in order; without names every view.
+
+    >>> list(needed(["silver_companies"]))
+    ['bronze_companies', 'bronze_industries', 'silver_company_versions', 'silver_companies']
+    """
+    wanted = set(names) or set(VIEWS)
+    for name in reversed(VIEWS):
+        if name in wanted:
+            wanted |= VIEWS.keys() & set(re.findall(r"\w+", VIEWS[name]))
+    return {name: text for name, text in VIEWS.items() if name in wanted}
+
+
 def measure(bench: Bench, options: Options) -> Iterator[Measured]:
     for size in map(int, options.sizes):
         with ExitStack() as stack:
             raw = stack.enter_context(bench.schema(f"raw_{size}"))
             schemas = {way: stack.enter_context(bench.schema(f"{way}_{size}")) for way in WAYS}
-            yield from _batches(bench, Deliveries(bench, raw, size), schemas, size)
+            views = needed(options.queries)
+            yield from _batches(bench, Deliveries(bench, raw, size), schemas, views)
             if size <= options.verify_up_to:
-                for name in VIEWS:
+                for name in views:
                     for way in MODES:
                         bench.check(f"{schemas[way]}.{name}")
 
 
-def _batches(bench: Bench, deliveries: Deliveries, schemas: dict[str, str], size: int) -> Iterator[Measured]:
+def _batches(bench: Bench, deliveries: Deliveries, schemas: dict[str, str], views: dict[str, str]) -> Iterator[Measured]:
+    size = deliveries.counts["trades"]
     deliveries.first()
-    for name, sql in VIEWS.items():
+    for name, sql in views.items():
         for way, schema in schemas.items():
             bench.rn.sql(f"USE {schema}")
             spent = bench.meter.run(_load(bench, way, name, sql.format(raw=deliveries.schema)))
@@ -61,7 +76,7 @@ def _batches(bench: Bench, deliveries: Deliveries, schemas: dict[str, str], size
     bench.rn.sql(f"USE {schemas['overwrite']}")
     for day, batch in enumerate((None, *COUNTED)):
         deliveries.next(day)
-        for name, sql in VIEWS.items():
+        for name, sql in views.items():
             took = turn(bench.meter, {w: _work(bench, w, f"{s}.{name}", sql.format(raw=deliveries.schema)) for w, s in schemas.items()}, day)
             for way, spent in took.items():
                 if batch:
@@ -147,23 +162,18 @@ def figures(found: list[Measured], note: str) -> dict[str, str]:
         chosen = pick(found, rows=size)
         batches = values(totals(chosen), "batch")
         sums = {w: [next(m.ms for m in totals(chosen) if m.labels["batch"] == b and m.labels["way"] == w) / 1000 for b in batches] for w in WAYS}
-        columns = Columns("all 50 views", "seconds, log scale", [f"batch {b}" for b in batches], sums)
-        ratios = Rows(
-            "batches 2 and 3, time of AUTO by time of overwriting (dashed: as long)",
-            "ratio",
-            list(VIEWS),
-            {"ratio": [ratio(chosen, v) for v in VIEWS]},
-            1.0,
-            190,
-        )
-        drawn[f"-{size}"] = figure(f"A pipeline of 50 views, {size:,} trades", note, [columns, ratios], 1, 860)
+        columns = Columns("all views together", "seconds, log scale", [f"batch {b}" for b in batches], sums)
+        views = values(chosen, "view")
+        title = "batches 2 and 3, time of AUTO by time of overwriting (dashed: as long)"
+        ratios = Rows(title, "ratio", views, {"ratio": [ratio(chosen, v) for v in views]}, mark=1.0, label=190)
+        drawn[f"-{size}"] = figure(f"A pipeline of {len(views)} views in three layers, {size:,} trades", note, [columns, ratios], 1, 860)
     return drawn
 
 
 PART = Part(
     name="medallion",
     title="a pipeline of 50 views in three layers",
-    quick=Options(sizes=(20_000,), verify_up_to=0),
+    quick=Options(sizes=(20_000,), queries=("gold_trades_by_broker", "gold_cash_balance"), verify_up_to=0),
     full=Options(sizes=(100_000, 1_000_000), verify_up_to=100_000),
     measure=measure,
     figures=figures,
