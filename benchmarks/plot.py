@@ -81,10 +81,11 @@ class Columns:
         axis = _Log.over(v for values in self.series.values() for v in values if v)
         bottom, room = self.height - BOTTOM, (width - LEFT - RIGHT) / max(1, len(self.groups))
         bar = min(32.0, room * 0.86 / max(1, len(self.series)))
+        slanted = any(6.6 * len(group) > room for group in self.groups)
         drawn = [_text(LEFT, 16, self.title, weight=600), *axis.upright(width, self.height, self.unit)]
         for index, group in enumerate(self.groups):
             middle = LEFT + room * (index + 0.5)
-            drawn.append(_below(middle, bottom, group, room))
+            drawn.append(_below(middle, bottom, group, slanted))
             at = middle - bar * len(self.series) / 2
             for place, (name, values) in enumerate(self.series.items()):
                 value = values[index]
@@ -253,9 +254,9 @@ def _bar(x: float, y: float, width: float, height: float, fill: str, told: str) 
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(0.5, width):.1f}" height="{max(0.5, height):.1f}" fill="{fill}"><title>{escape(told)}</title></rect>'
 
 
-def _below(x: float, bottom: float, text: str, room: float) -> str:
-    """A group's name under its bars, slanted where it would touch the next."""
-    if 6.6 * len(text) <= room:
+def _below(x: float, bottom: float, text: str, slanted: bool) -> str:
+    """A group's name under its bars; all are slanted when one would touch the next."""
+    if not slanted:
         return _text(x, bottom + 17, text, size=11, anchor="middle")
     return (
         f'<text transform="translate({x + 4:.1f}, {bottom + 13:.0f}) rotate(-32)" text-anchor="end" font-size="11" fill="{INK}">{escape(text)}</text>'
