@@ -2,7 +2,8 @@
 
     python -m benchmarks.tpch [--scale 0.1] [--rounds 5] [--queries q01,q06] [--mode DIFFERENTIAL] [--json FILE]
 
-This asks whether they are right; `python -m benchmarks tpch` asks how fast they are. The exit code is 1 when a query fails: its text is refused, a refresh took another action, or its content differs.
+This asks whether they are right; `python -m benchmarks tpch` asks how fast they are. The exit code is 1 when a query
+fails: its text is refused, a refresh took another action, or its content differs.
 """
 
 from __future__ import annotations

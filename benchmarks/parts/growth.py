@@ -1,8 +1,8 @@
 """How a refresh grows: with the source, with the number of refreshes, with the change.
 
-*source*: the same number of changed rows, 1 % of the smallest source, over sources of different sizes. *refreshes*: a few rows changed, again and again, on one table; after
-1, 10, 100, ... refreshes the median of the latest ones, a read of the whole table, and its files. *change*: 1, 10, 100, ...
-rows over the largest source, maintained against recomputed.
+*source*: the same number of changed rows, 1 % of the smallest source, over sources of different sizes. *refreshes*: a few rows
+changed, again and again, on one table; after 1, 10, 100, ... refreshes the median of the latest ones, a read of the whole table, and
+its files. *change*: 1, 10, 100, ... rows over the largest source, maintained against recomputed.
 """
 
 from __future__ import annotations
