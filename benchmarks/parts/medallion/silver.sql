@@ -55,4 +55,5 @@ JOIN silver_security_versions s
 SELECT customer_id, symbol_id, MIN(IF(action = 'begin', at, NULL)) AS began_at, MAX(IF(action = 'cease', at, NULL)) AS ceased_at
 FROM bronze_watches GROUP BY customer_id, symbol_id;
 -- silver_prospects
-SELECT p.prospect_id, p.name, p.worth, p.age, EXISTS (SELECT 1 FROM bronze_customers c WHERE c.name = p.name) AS is_customer FROM bronze_prospects p
+SELECT p.prospect_id, p.name, p.worth, p.age, c.name IS NOT NULL AS is_customer
+FROM bronze_prospects p LEFT JOIN (SELECT DISTINCT name FROM bronze_customers) c ON p.name = c.name
