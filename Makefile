@@ -4,10 +4,11 @@ PYTHON ?= python3
 BIN    := .venv/bin
 # Two processes even on large machines: each may hold a Spark session of 3 GiB.
 PARALLEL ?= -n 2 --dist loadgroup
+OUT    ?= docs/benchmarks
 PURE   := $(wildcard runnel/environment.py runnel/errors.py runnel/settings.py runnel/versions.py runnel/algebra runnel/bind runnel/canonicalize runnel/differentiate runnel/observe)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-slow soak check format bench tpch nexmark docs wheel clean
+.PHONY: help setup demo test test-fast test-slow soak check format bench bench-full tpch nexmark docs wheel clean
 
 help: ## list these targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +24,7 @@ test: test-fast ## run the tests, fast tiers first
 
 test-fast: setup ## run only the tests that start no Spark
 	@echo "tests without Spark"
-	@$(BIN)/python -m pytest $(PARALLEL) -m "not spark and not slow" --doctest-modules tests $(PURE)
+	@$(BIN)/python -m pytest $(PARALLEL) -m "not spark and not slow" --doctest-modules tests benchmarks $(PURE)
 
 soak: setup ## run generated queries until one fails, or SECONDS=n
 	@$(BIN)/python -m tests.support.seeds $(SECONDS)
@@ -41,9 +42,11 @@ format: setup ## format the code and sort the imports
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
 
-bench: setup ## measure refresh against recompute
-	@$(BIN)/python -m benchmarks.run
-	@$(BIN)/python -m benchmarks.operators
+bench: setup ## measure refresh against recompute, in about ten minutes
+	@$(BIN)/python -m benchmarks all --quick --out $(OUT)
+
+bench-full: setup ## the same at every size and rate, which takes hours
+	@$(BIN)/python -m benchmarks all --full --out $(OUT)
 
 tpch: setup ## follow the 22 queries of TPC-H and check each
 	@$(BIN)/python -m benchmarks.tpch --scale 0.1 --rounds 5

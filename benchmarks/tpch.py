@@ -2,7 +2,8 @@
 
     python -m benchmarks.tpch [--scale 0.1] [--rounds 5] [--queries q01,q06] [--mode DIFFERENTIAL] [--json FILE]
 
-The exit code is 1 when a query fails: its text is refused, a refresh took another action, or its content differs.
+This asks whether they are right; `python -m benchmarks tpch` asks how fast they are. The exit code is 1 when a query
+fails: its text is refused, a refresh took another action, or its content differs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import sys
@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import runnel
-from runnel.versions import DELTA, SPARK
+from benchmarks.machine import describe
 from tests.support.follow import Outcome
 from tests.support.tpch.run import QUERIES, run
 
@@ -87,9 +87,8 @@ def ratio(outcome: Outcome) -> float:
 
 
 def as_json(outcomes: list[Outcome], chosen: argparse.Namespace) -> dict[str, Any]:
-    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "spark": SPARK, "delta": DELTA}
     asked = {"scale": chosen.scale, "rounds": chosen.rounds, "mode": chosen.mode}
-    return {"machine": machine, **asked, "queries": [{**asdict(o), "ratio": round(ratio(o), 2)} for o in outcomes]}
+    return {"machine": describe(), **asked, "queries": [{**asdict(o), "ratio": round(ratio(o), 2)} for o in outcomes]}
 
 
 if __name__ == "__main__":
