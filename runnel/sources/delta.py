@@ -100,6 +100,9 @@ class DeltaSource:
     def size(self) -> int:
         return self.log.size()
 
+    def rows(self) -> int | None:
+        return self.log.rows()
+
     def at(self, reader: Reader, version: int) -> DataFrame:
         files = self.log.plain_files(version) if self.direct and self.log.local is not None else None
         if files is None or len(files) > LISTED:

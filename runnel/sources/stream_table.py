@@ -58,6 +58,10 @@ class StreamTableSource:
     def size(self) -> int:
         return self.log.size()
 
+    def rows(self) -> int | None:
+        """The rows of its log, base and tail: a little more than its content."""
+        return self.log.rows()
+
     def at(self, reader: Reader, version: int) -> DataFrame:
         tail, negatives = self._tail_at(version)
         return self._over(reader, reader.table(self.log.path, version), tail, negatives)
