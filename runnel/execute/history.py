@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
-from statistics import median
+from statistics import median, median_low
 
 from runnel.observe.record import Action, RefreshRecord
 
@@ -30,8 +30,8 @@ ALIKE = 2.0
 """Changes whose sizes differ by less than this factor are compared with each other."""
 SLOWER, SLACK_MS = 1.1, 100.0
 """What counts as slower: a tenth, and more than a busy machine adds to anything."""
-COLD_MS = 250.0
-"""The same where the first load stands in for FULL."""
+COLD_MS = 2000.0
+"""The same where the first load stands in for FULL: it subtracts nothing, so it says little about moments."""
 RETRY_COST, RETRY_AFTER = 0.1, 10
 """What measuring the slower way again may cost, as a share of all refreshes, and how many of them pass at least."""
 DOUBTFUL = 3.0
@@ -168,7 +168,7 @@ def lost(past: Past, changed_rows: int | None, modelled_full: float, modelled_di
     samples = _evidence(_regular(past.of(Action.DIFFERENTIAL)), changed_rows)
     if reference is None or not samples:
         return None
-    took = median(s.ms for s in samples)
+    took = median_low(s.ms for s in samples)  # of two, one slow and one fast, the fast one stands
     certain = reference.measured or len(samples) > 1 or modelled_differential > modelled_full or took > ALIKE * reference.ms
     if not certain or took <= SLOWER * reference.ms + (SLACK_MS if reference.measured else COLD_MS):
         return None
@@ -235,7 +235,7 @@ def _grown(sample: Sample, modelled: float) -> float:
 
 
 def _measured_full(past: Past, modelled: float) -> Prediction | None:
-    """What FULL took, the first load standing in for it until there was one."""
+    """What FULL took. Until there was one, the first load stands in for it."""
     if past.of(Action.FULL):
         return predict_full(past, modelled)
     return Prediction(_grown(past.first_load, modelled), "first load") if past.first_load is not None else None
