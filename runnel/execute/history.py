@@ -159,7 +159,7 @@ def lost(past: Past, changed_rows: int | None, modelled_full: float, modelled_di
     """Whether DIFFERENTIAL was slower than FULL for changes like this one, or for smaller ones.
 
     Against a FULL that was measured one sample is enough. The first load, which is no FULL of the usual kind, needs a second
-    witness: another sample, the model, or a factor that leaves no doubt.
+    witness: another sample, the model, or a factor that leaves no doubt; a time far above its estimate is doubtful itself.
 
     Its cost follows the change, so a change of less than half the size is a new question. So is the same change once
     enough refreshes went by that one slow answer costs less than a tenth of them.
@@ -169,7 +169,8 @@ def lost(past: Past, changed_rows: int | None, modelled_full: float, modelled_di
     if reference is None or not samples:
         return None
     took = median_low(s.ms for s in samples)  # of two, one slow and one fast, the fast one stands
-    certain = reference.measured or len(samples) > 1 or modelled_differential > modelled_full or took > ALIKE * reference.ms
+    certain = reference.measured or len(samples) > 1 or modelled_differential > modelled_full
+    certain = certain or (took > ALIKE * reference.ms and not _doubtful(samples))
     if not certain or took <= SLOWER * reference.ms + (SLACK_MS if reference.measured else COLD_MS):
         return None
     left = _patience(samples, took / reference.ms) - _fulls_since(past, samples[-1])
@@ -252,10 +253,12 @@ def _evidence(samples: Sequence[Sample], rows: int | None) -> list[Sample]:
 def _patience(samples: Sequence[Sample], times_slower: float) -> int:
     """FULLs to run before DIFFERENTIAL is tried again."""
     needed = max(RETRY_AFTER, ceil((times_slower - 1.0) / RETRY_COST))
+    return RECENT if _doubtful(samples) else needed
+
+
+def _doubtful(samples: Sequence[Sample]) -> bool:
     only = samples[0]
-    if len(samples) == 1 and only.modelled and only.ms > DOUBTFUL * only.modelled:
-        return RECENT
-    return needed
+    return len(samples) == 1 and only.modelled is not None and only.ms > DOUBTFUL * only.modelled
 
 
 def _fulls_since(past: Past, sample: Sample) -> int:
