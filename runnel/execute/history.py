@@ -169,8 +169,8 @@ def lost(past: Past, changed_rows: int | None, modelled_full: float, modelled_di
     if reference is None or not samples:
         return None
     took = median_low(s.ms for s in samples)  # of two, one slow and one fast, the fast one stands
-    certain = reference.measured or len(samples) > 1 or modelled_differential > modelled_full
-    certain = certain or (took > ALIKE * reference.ms and not _doubtful(samples))
+    seconded = modelled_differential > SLOWER * modelled_full or took > ALIKE * reference.ms
+    certain = reference.measured or len(samples) > 1 or (seconded and not _doubtful(samples))
     if not certain or took <= SLOWER * reference.ms + (SLACK_MS if reference.measured else COLD_MS):
         return None
     left = _patience(samples, took / reference.ms) - _fulls_since(past, samples[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,8 @@ class Jobs:
         jobs = self.context.statusTracker().getJobIdsForGroup(self.group)
         try:
             spark: Any = self.context._jsc.sc()
-            spark.listenerBus().waitUntilEmpty(LAG_MS)
+            with suppress(Py4JError):  # a busy machine: what is counted so far has to do
+                spark.listenerBus().waitUntilEmpty(LAG_MS)
             store = spark.statusStore()
             return _sum([_stage(store, s) for job in jobs for s in str(store.job(job).stageIds().mkString(",")).split(",") if s])
         except Py4JError:

@@ -137,7 +137,9 @@ def test_one_loss_against_a_measured_full_is_enough() -> None:
 def test_one_loss_against_the_first_load_is_not() -> None:
     assert lost(past(*differential(18_000), first=10_000.0), 1000, 2000.0) is None
     assert lost(past(*differential(18_000, 18_000), first=10_000.0), 1000, 2000.0) is not None
-    assert lost(past(*differential(18_000), first=10_000.0), 1000, 2000.0, modelled_differential=2500.0) is not None, "the model agrees"
+    assert lost(past(*differential(18_000, modelled=9000.0), first=10_000.0), 1000, 2000.0, modelled_differential=2500.0) is not None, (
+        "the model agrees"
+    )
     assert lost(past(*differential(21_000, modelled=9000.0), first=10_000.0), 1000, 2000.0) is not None, "more than twice is"
     assert lost(past(*differential(21_000, modelled=900.0), first=10_000.0), 1000, 2000.0) is None, "unless it may be an accident"
     assert lost(past(*differential(1900, 1900), first=200.0), 1000, 2000.0) is None, "a moment"
