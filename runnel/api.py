@@ -25,10 +25,12 @@ from runnel.execute import manage, session
 from runnel.execute import refresh as refresh_module
 from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
+from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
-from runnel.observe.record import Mode, RefreshRecord
+from runnel.observe.record import Mode, RefreshRecord, mode_of
+from runnel.observe.savings import Savings, savings_of
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
 from runnel.state import Catalog, quarantine
@@ -38,8 +40,12 @@ from runnel.tables.warehouse import Warehouse
 
 Rows = list[dict[str, Any]]
 Records = list[RefreshRecord]
+Ledger = list[Savings]
 Names = list[str]
 """Inside the class, `list` is the verb."""
+
+LEDGER = 100_000
+"""Records that the ledger adds up at most."""
 
 log = logging.getLogger("runnel")
 
@@ -108,9 +114,9 @@ class Runnel:
         self._sync()
         return record
 
-    def alter(self, name: str, *, mode: str) -> Definition:
-        """Change how a stream table is refreshed."""
-        return manage.alter(self._engine, self._name(name), _mode(mode))
+    def alter(self, name: str, *, mode: str | None = None, properties: dict[str, str] | None = None) -> Definition:
+        """Change how a stream table is refreshed: its mode, or some of its properties."""
+        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties)
 
     def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> Names:
         """Remove a stream table; the names that were removed."""
@@ -186,6 +192,18 @@ class Runnel:
         """The plan at each border, the change SQL, the decision that a refresh would take now, and why."""
         self._sync()
         return explain(self._engine, self._name(name), trace)
+
+    def explain_refresh_cost(self, name: str) -> CostExplanation:
+        """What the next refresh would cost applied or recomputed, what past ones took, and which way is taken."""
+        self._sync()
+        return explain_cost(self._engine, self._name(name))
+
+    def savings(self, name: str | None = None) -> Ledger:
+        """What executed refreshes cost against the estimated recompute, per stream table."""
+        full = self._name(name) if name is not None else None
+        if full is not None:
+            self._engine.backing(full)
+        return savings_of(self._engine.catalog.history(full, LEDGER))
 
     def verify(self, name: str) -> Verification:
         """Compare the content with the query run from scratch at the frontier."""
@@ -281,13 +299,16 @@ class Runnel:
                 record = self.create(
                     ".".join(f"`{p}`" for p in name),
                     statement.query,
-                    statement.mode,
+                    statement.mode or Mode.AUTO,
                     comment=statement.comment,
                     properties=statement.properties,
                     replace=statement.replace,
                     if_not_exists=statement.if_not_exists,
                 )
                 return self._frame([_summary(record)] if record else [], _SUMMARY)
+            case "alter":
+                line = self.alter(self._name(name), mode=statement.mode, properties=statement.properties).line()
+                return self._frame([line], "name string, mode string, effective string, reason string")
             case "refresh":
                 return self._frame([_summary(self.refresh(self._name(name), full=statement.full))], _SUMMARY)
             case "drop":
@@ -353,9 +374,10 @@ def _summary(record: RefreshRecord) -> dict[str, Any]:
 
 
 def _mode(mode: str) -> Mode:
-    if str(mode).upper() not in Mode.__members__:
+    found = mode_of(mode)
+    if found is None:
         raise DefinitionError(f"refresh mode {mode} does not exist", code="MODE", hint=f"Use one of {', '.join(Mode)}.")
-    return Mode(str(mode).upper())
+    return found
 
 
 def _folder(path: str) -> str:

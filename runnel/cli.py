@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 ANYWHERE = {"--warehouse": 1, "--catalog": 1, "--set": 1, "--json": 0, "--debug": 0}
 """Global options with their number of values; they may stand before or after the command."""
 HOME = "spark_catalog.default."
+MODES = "AUTO, DIFFERENTIAL (or INCREMENTAL), STRICT (or INCREMENTAL STRICT) or FULL."
 
 
 @dataclass
@@ -168,7 +169,7 @@ def create(
     context: typer.Context,
     name: str = typer.Argument("", help="Name, schema.name or catalog.schema.name."),
     query: str = typer.Argument("", help='"SELECT ..."'),
-    mode: str = typer.Option("AUTO", help="AUTO, DIFFERENTIAL or FULL."),
+    mode: str = typer.Option("AUTO", help=MODES),
     comment: str = typer.Option("", help="A line about the stream table."),
     replace: bool = typer.Option(False, "--replace", help="Replace a stream table of this name."),
     if_not_exists: bool = typer.Option(False, "--if-not-exists", help="Leave a stream table of this name alone."),
@@ -233,10 +234,19 @@ def statements(text: str) -> list[str]:
 
 
 @app.command()
-def alter(context: typer.Context, name: str, mode: str = typer.Option(..., help="AUTO, DIFFERENTIAL or FULL.")) -> None:
+def alter(
+    context: typer.Context,
+    name: str,
+    mode: str = typer.Option("", help=MODES),
+    property_: list[str] = typer.Option(
+        [], "--property", metavar="KEY=VALUE", help="A property, such as runnel.differential_ceiling=0.3; repeatable."
+    ),
+) -> None:
     """Change how a stream table is refreshed."""
+    if (not mode and not property_) or any("=" not in p for p in property_):
+        raise typer.BadParameter("give --mode MODE, or --property KEY=VALUE")
     with _offline(context.obj) as rn:
-        definition = rn.alter(name, mode=mode)
+        definition = rn.alter(name, mode=mode or None, properties=dict(p.split("=", 1) for p in property_))
     if context.obj.json:
         _print_json(definition.line())
         return
@@ -406,9 +416,15 @@ def explain(
     name: str,
     at: str = typer.Option("", metavar="BORDER", help="One of definition, tree, canonical, layout, facts, decision, plan, reading, stages."),
     trace: bool = typer.Option(False, "--trace", help="Show the tree after each rule."),
+    cost: bool = typer.Option(False, "--cost", help="Show what applying the changes and recomputing would cost, and what was measured."),
 ) -> None:
     """Show what the next refresh would do, and why."""
     _known(context.obj, [name])
+    if cost:
+        with _connected(context.obj) as (rn, _):
+            costs = rn.explain_refresh_cost(name)
+        _print_json(costs.as_dict()) if context.obj.json else _stdout().print(str(costs), soft_wrap=True, highlight=False, markup=False)
+        return
     from runnel.execute.explain import BORDERS
 
     if at and at not in BORDERS:
@@ -506,6 +522,27 @@ def history(
         _stdout().print("there are no refreshes yet", highlight=False)
         return
     _print_records(records, started=True)
+
+
+@app.command()
+def savings(context: typer.Context, name: str = typer.Argument("", help="A stream table; none means all.")) -> None:
+    """Show what refreshes cost against recomputing."""
+    with _offline(context.obj) as rn:
+        ledgers = rn.savings(name or None)
+    if context.obj.json:
+        _print_json([ledger.as_dict() for ledger in ledgers])
+        return
+    if not ledgers:
+        _stdout().print("there are no refreshes yet", highlight=False)
+        return
+    head = ["stream table", "refreshes", "differential", "full", "no data", "rows in", "rows out", "MB read", "MB written", "executor s", "took s"]
+    rows = [
+        [short(x.stream_table), x.refreshes, x.differential, x.full, x.no_data, x.rows_in, x.rows_out]
+        + [round(n / d, 1) for n, d in ((x.bytes_read, 1 << 20), (x.bytes_written, 1 << 20), (x.executor_ms, 1000), (x.ms, 1000))]
+        + [round(x.recompute_ms / 1000, 1), round(x.saved_ms / 1000, 1)]
+        for x in ledgers
+    ]
+    _stdout().print(_table([*head, "recompute s", "saved s"], rows))
 
 
 @app.command("list")

@@ -9,8 +9,9 @@ from runnel.differentiate.layout import Layout
 from runnel.errors import DefinitionError
 from runnel.observe.record import Mode
 
-PROPERTIES = {"runnel.storage": ("balanced", "read_optimised")}
-"""Table properties that Runnel reads; others are kept for users."""
+CEILING = "runnel.differential_ceiling"
+PROPERTIES = {"runnel.storage": ("balanced", "read_optimised"), CEILING: "a number from 0 to 1, where 1 sets no ceiling"}
+"""Table properties that Runnel reads, with their values; others are kept for users."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,11 @@ class Definition:
 
     def __post_init__(self) -> None:
         for key, value in self.properties.items():
-            if key.startswith("runnel.") and value not in PROPERTIES.get(key, ()):
+            if key.startswith("runnel.") and not _is_value(key, value):
                 raise DefinitionError(
                     f"property {key} = {value} does not exist",
                     code="PROPERTY",
-                    detail="; ".join(f"{k} is one of {', '.join(v)}" for k, v in PROPERTIES.items()) + ".",
+                    detail="; ".join(f"{k} is {v if isinstance(v, str) else 'one of ' + ', '.join(v)}" for k, v in PROPERTIES.items()) + ".",
                     hint="Correct TBLPROPERTIES.",
                 )
 
@@ -65,6 +66,11 @@ class Definition:
     def read_optimised(self) -> bool:
         """Compacted with every refresh, for tables that are read far more often than they change."""
         return self.properties.get("runnel.storage") == "read_optimised"
+
+    @property
+    def differential_ceiling(self) -> float | None:
+        """The changed share above which recompute is presumed faster, where the user set one for this table."""
+        return float(self.properties[CEILING]) if CEILING in self.properties else None
 
     @property
     def incremental(self) -> bool:
@@ -109,3 +115,12 @@ class Definition:
         sources = ", ".join(self.source_keys)
         notes = "".join(f"\nnote: {n}" for n in self.notes)
         return f"{self.name} [{self.mode}, {kind}]\nsources: {', '.join((sources, *self.clocks))}\nquery: {self.text.strip()}{notes}"
+
+
+def _is_value(key: str, value: str) -> bool:
+    if key != CEILING:
+        return value in PROPERTIES.get(key, ())
+    try:
+        return 0.0 <= float(value) <= 1.0
+    except ValueError:
+        return False

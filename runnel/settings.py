@@ -39,6 +39,10 @@ class Settings:
     )
     compact_tail_files: int = setting(50, "Raise to compact less often when refreshes are tiny and frequent.")
     vacuum_hours: float = setting(168.0, "Lower to free storage sooner; queries that run longer than this may lose their files to `vacuum`.")
+    differential_ceiling: float = setting(
+        0.15,
+        "Raise when changes are large and still faster to apply: above this changed share of the sources, AUTO presumes that recompute is faster.",
+    )
     lock_wait_seconds: float = setting(60.0, "Raise when refreshes of one stream table from several processes queue up longer than this.")
     lock_lease_seconds: float = setting(30.0, "Lower for a faster takeover after a killed process, raise when the catalog is slow to reach.")
     disabled_rules: tuple[str, ...] = setting((), "Name canonicalisation rules to switch off when bisecting an unexpected plan.")

@@ -85,9 +85,9 @@ def test_law_4_full_appends_the_difference_only(rn) -> None:
 
 def test_law_4_compaction_never_alters_the_sum(rn) -> None:
     shop = Shop(rn)
-    rn.create("large", LARGE)
-    rn.create("totals", TOTALS)
-    rn.create("above", "SELECT customer, total * 2 AS twice FROM totals")
+    rn.create("large", LARGE, mode="DIFFERENTIAL")
+    rn.create("totals", TOTALS, mode="DIFFERENTIAL")
+    rn.create("above", "SELECT customer, total * 2 AS twice FROM totals", mode="DIFFERENTIAL")
     rn.sql("INSERT INTO orders VALUES (2, 1, 20), (2, 1, 20)")
     rn.sql("DELETE FROM orders WHERE id IN (1, 4)")
     for table in ("large", "totals", "above"):

@@ -178,9 +178,9 @@ def test_stream_tables_on_stream_tables(rn) -> None:
     shop = Shop(rn).with_customers()
     rn.create("totals", TOTALS)
     rn.create("large", LARGE)
-    rn.create("named", "SELECT c.name, t.total FROM totals t JOIN customers c ON t.customer = c.id")
-    rn.create("both", "SELECT l.id, t.n FROM large l JOIN totals t ON l.customer = t.customer")
-    rn.create("top", "SELECT COUNT(*) AS n, MAX(total) AS most FROM named")
+    rn.create("named", "SELECT c.name, t.total FROM totals t JOIN customers c ON t.customer = c.id", mode="DIFFERENTIAL")
+    rn.create("both", "SELECT l.id, t.n FROM large l JOIN totals t ON l.customer = t.customer", mode="DIFFERENTIAL")
+    rn.create("top", "SELECT COUNT(*) AS n, MAX(total) AS most FROM named", mode="DIFFERENTIAL")
     for change in (
         "UPDATE orders SET amount = amount * 2 WHERE id = 2",
         "DELETE FROM orders WHERE customer = 1",

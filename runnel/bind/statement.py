@@ -1,6 +1,7 @@
 """The statements Runnel adds to SQL, recognised from tokens so that names and strings are never taken for keywords.
 
-CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] name [COMMENT '..'] [TBLPROPERTIES (..)] [REFRESH MODE m] AS query
+CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] name [COMMENT '..'] [TBLPROPERTIES (..)] [REFRESH MODE m | REFRESH POLICY p] AS query
+ALTER STREAM TABLE name [SET] REFRESH MODE m | REFRESH POLICY p | TBLPROPERTIES (..)
 REFRESH | DROP | DESCRIBE | EXPLAIN STREAM TABLE name, SHOW STREAM TABLES; STREAM TABLE may be written MATERIALIZED VIEW,
 STREAMING TABLE, DYNAMIC TABLE or MATERIALIZED LAKE VIEW. Anything else belongs to Spark.
 """
@@ -14,7 +15,7 @@ from sqlglot.tokens import Token, TokenType
 
 from runnel.bind.faithful import SparkText
 from runnel.errors import DefinitionError
-from runnel.observe.record import Mode
+from runnel.observe.record import POLICIES, Mode
 
 _NOUNS = (("MATERIALIZED", "LAKE", "VIEW"), ("STREAM", "TABLE"), ("STREAMING", "TABLE"), ("MATERIALIZED", "VIEW"), ("DYNAMIC", "TABLE"))
 _PLURALS = tuple((*noun[:-1], noun[-1] + "S") for noun in _NOUNS)
@@ -22,12 +23,12 @@ _PLURALS = tuple((*noun[:-1], noun[-1] + "S") for noun in _NOUNS)
 
 @dataclass(frozen=True)
 class Statement:
-    """One recognised statement. `verb` is create, refresh, drop, show, describe or explain."""
+    """One recognised statement. `verb` is create, alter, refresh, drop, show, describe or explain; an alter without a mode keeps it."""
 
     verb: str
     name: tuple[str, ...] = ()
     query: str = ""
-    mode: Mode = Mode.AUTO
+    mode: Mode | None = None
     replace: bool = False
     if_not_exists: bool = False
     if_exists: bool = False
@@ -65,6 +66,8 @@ class _Reader:
         if self._accept("CREATE"):
             replace = self._accept("OR", "REPLACE")
             return self._create(replace) if self._noun(_NOUNS) else None
+        if self._accept("ALTER"):
+            return self._alter() if self._noun(_NOUNS) else None
         for verb in ("REFRESH", "DROP", "DESCRIBE", "DESC", "EXPLAIN"):
             if self._accept(verb):
                 return self._named({"DESC": "describe"}.get(verb, verb.lower())) if self._noun(_NOUNS) else None
@@ -76,20 +79,30 @@ class _Reader:
         if_not_exists = self._accept("IF", "NOT", "EXISTS")
         if replace and if_not_exists:
             raise self._error("OR REPLACE and IF NOT EXISTS exclude each other", "Keep one of the two.")
-        name, comment, properties, mode = self._name(), "", {}, Mode.AUTO
+        name, comment, properties, mode = self._name(), "", dict[str, str](), Mode.AUTO
         while not self._accept("AS"):
             if self._accept("COMMENT"):
                 comment = self._string()
             elif self._accept("TBLPROPERTIES"):
                 properties = self._properties()
-            elif self._accept("REFRESH", "MODE"):
-                mode = self._mode()
+            elif (chosen := self._refresh_mode()) is not None:
+                mode = chosen
             else:
-                raise self._error(f"unexpected {self._shown()}", "Expected COMMENT, TBLPROPERTIES, REFRESH MODE or AS.")
+                raise self._error(f"unexpected {self._shown()}", "Expected COMMENT, TBLPROPERTIES, REFRESH MODE, REFRESH POLICY or AS.")
         if self.at >= len(self.tokens):
             raise self._error("the query after AS is missing", "Write AS SELECT ...")
         query = self.text[self.tokens[self.at].start : self.tokens[-1].end + 1]
         return Statement("create", name, query, mode, replace, if_not_exists, comment=comment, properties=properties)
+
+    def _alter(self) -> Statement:
+        name = self._name()
+        self._accept("SET")
+        if self._accept("TBLPROPERTIES"):
+            return self._end(Statement("alter", name, properties=self._properties()))
+        mode = self._refresh_mode()
+        if mode is None:
+            raise self._error(f"unexpected {self._shown()}", "Expected REFRESH MODE, REFRESH POLICY or SET TBLPROPERTIES.")
+        return self._end(Statement("alter", name, mode=mode))
 
     def _named(self, verb: str) -> Statement:
         if_exists = verb == "drop" and self._accept("IF", "EXISTS")
@@ -168,6 +181,17 @@ class _Reader:
         if self.at >= len(self.tokens) or self.tokens[self.at].token_type is not kind:
             raise self._error(f"expected {shown}, found {self._shown()}", "Write TBLPROPERTIES ('key' = 'value').")
         self.at += 1
+
+    def _refresh_mode(self) -> Mode | None:
+        """REFRESH MODE in our words or REFRESH POLICY in those of Databricks; None when neither stands here."""
+        if self._accept("REFRESH", "MODE"):
+            return self._mode()
+        if not self._accept("REFRESH", "POLICY"):
+            return None
+        for words in sorted(POLICIES, key=len, reverse=True):
+            if self._accept(*words.split()):
+                return POLICIES[words]
+        raise self._error(f"refresh policy {self._shown()} does not exist", f"Use one of {', '.join(POLICIES)}.")
 
     def _mode(self) -> Mode:
         word = self._word().upper()

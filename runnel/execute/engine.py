@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from runnel.algebra import Facts
 from runnel.definition import Definition, SourceRef
-from runnel.differentiate import ChangePlan, Root, differentiate
+from runnel.differentiate import ChangePlan, Root, differentiate, recompute
 from runnel.errors import DefinitionError
 from runnel.execute.lookup import SparkLookup
 from runnel.execute.prepare import rebind
@@ -45,6 +45,7 @@ class Engine:
     _logs: dict[str, DeltaLog] = field(default_factory=dict)
     _roots: dict[str, Root] = field(default_factory=dict)
     _plans: dict[tuple[str, Facts], ChangePlan] = field(default_factory=dict)
+    _recomputes: dict[str, ChangePlan] = field(default_factory=dict)
     _held: dict[tuple[object, ...], Held | None] = field(default_factory=dict)
 
     def definitions(self) -> dict[str, Definition]:
@@ -97,10 +98,17 @@ class Engine:
             self._plans[key] = differentiate(self.root(definition), facts, self.settings.laws)
         return self._plans[key]
 
+    def recompute(self, definition: Definition) -> ChangePlan:
+        """The plan of a first load, made once per process."""
+        if definition.id not in self._recomputes:
+            self._recomputes[definition.id] = recompute(self.root(definition), None)
+        return self._recomputes[definition.id]
+
     def clear_caches(self) -> None:
         """Forget bound trees, plans and what was read of logs."""
         self._roots.clear()
         self._plans.clear()
+        self._recomputes.clear()
         self._logs.clear()
         self._held.clear()
 
@@ -115,5 +123,6 @@ class Engine:
 
     def forget(self, definition_id: str) -> None:
         self._roots.pop(definition_id, None)
+        self._recomputes.pop(definition_id, None)
         for key in [k for k in self._plans if k[0] == definition_id]:
             del self._plans[key]

@@ -90,10 +90,10 @@ def feed(engine: Engine, definition: Definition) -> None:
         log.warning("turned the change data feed of %s on (%s = true)", source.key, FEED)
 
 
-def alter(engine: Engine, name: str, mode: Mode) -> Definition:
-    """Change the refresh mode; the content stays."""
+def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[str, str] | None = None) -> Definition:
+    """Change the refresh mode, or some properties; the content stays."""
     backing = engine.backing(name)
-    if mode is Mode.DIFFERENTIAL and not backing.definition.incremental:
+    if mode is not None and mode.applies_changes and not backing.definition.incremental:
         raise DefinitionError(
             f'"{name}" cannot be maintained incrementally',
             code="NOT_INCREMENTAL",
@@ -101,7 +101,8 @@ def alter(engine: Engine, name: str, mode: Mode) -> Definition:
             hint="Keep mode AUTO or FULL.",
         )
     with engine.catalog.lease(name, wait=engine.settings.lock_wait_seconds, ttl=engine.settings.lock_lease_seconds):
-        backing.set_definition(replace(backing.definition, mode=mode))
+        old = backing.definition
+        backing.set_definition(replace(old, mode=mode or old.mode, properties={**old.properties, **(properties or {})}))
         engine.catalog.put(entry_of(backing))
     return backing.definition
 

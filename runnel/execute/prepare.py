@@ -67,7 +67,7 @@ def prepare(
         # Bound from the text that is kept, so that binding it again later gives the same names.
         bound = bind(sql, lookup)
     except Unsupported as error:
-        if mode is Mode.DIFFERENTIAL:
+        if mode.applies_changes:
             raise
         where = f" (line {error.position[0]}, column {error.position[1]})" if error.position else ""
         refused = f"{error.message}{where}"
@@ -82,7 +82,7 @@ def prepare(
     root = root_of(canonicalize(bound.node, settings.disabled_rules), output) if bound is not None else None
     if root is not None and (unstable := unstable_inside(root)):
         refused = f"{unstable} inside a larger query is not maintained incrementally: its last digits depend on the order of rows"
-        if mode is Mode.DIFFERENTIAL:
+        if mode.applies_changes:
             raise Unsupported(refused, hint="Make it a stream table of its own, and read that.", construct=unstable)
         root = None
     layout = root.layout if root is not None else rows_layout(_storable(output), output)

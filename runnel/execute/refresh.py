@@ -7,6 +7,7 @@ of the version that was probed, so of two refreshes that race one commits and th
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import time
 from collections.abc import Callable
@@ -25,19 +26,22 @@ from runnel.differentiate.layout import Layout
 from runnel.differentiate.plan import subtract
 from runnel.errors import Internal, RunnelError, SourceChanged, Transient
 from runnel.execute.compact import compact, due
-from runnel.execute.decide import Decision, decide, facts_of
+from runnel.execute.decide import Decision, decide, enforce, facts_of
 from runnel.execute.engine import Engine
 from runnel.execute.jobs import Jobs
 from runnel.execute.prepare import prepare
 from runnel.execute.provide import Provider
 from runnel.execute.query import pinned_query
 from runnel.execute.trouble import runtime
+from runnel.execute.weigh import Weighing, weigh
 from runnel.observe.record import Action, RefreshRecord, Stage
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.held import Held
 from runnel.sources.source import Source
 from runnel.state import Entry
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
+
+log = logging.getLogger("runnel")
 
 MODERATE = 4 << 30
 """Bytes of tables up to which a plan is made at once; beyond it adaptive execution decides between stages."""
@@ -64,8 +68,9 @@ class Work:
     clock: str | None = None  # probe
     clocks: tuple[str, ...] = ()  # probe: those whose reading moved
     held: dict[str, Held] = field(default_factory=dict)  # changes: those at hand
-    decision: Decision = field(default_factory=lambda: Decision(Action.SKIP, "not decided"))  # decide
-    plan: ChangePlan | None = None  # plan
+    weighing: Weighing | None = None  # decision, None when nothing is computed or a source is broken
+    decision: Decision = field(default_factory=lambda: Decision(Action.SKIP, "not decided"))  # decision
+    plan: ChangePlan | None = None  # decision: the differential one, which is part of the choice; plan: the one that runs
     written: Written = field(default_factory=lambda: Written((), 0, False))  # write
     committed: int | None = None  # commit
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
@@ -165,10 +170,24 @@ def changes(work: Work) -> None:
 
 
 def decision(work: Work) -> None:
-    """Which action, and why."""
-    work.decision = decide(work.backing.definition, work.facts, work.first, work.full, work.clocks)
+    """Which action, and why. Plans are made without Spark, so the differential one is made to be weighed."""
+    definition = work.backing.definition
+    work.plan = _differential(work)
+    if (work.clocks or any(f.changed for f in work.facts)) and not any(f.broken for f in work.facts):
+        work.weighing = weigh(work.engine, work.backing, work.note, work.facts, work.sources, work.plan)
+    work.decision = decide(definition, work.facts, work.first, work.full, work.clocks, work.weighing.choice if work.weighing else None)
+    enforce(definition, work.decision)
     if any(f.kind is Kind.SCHEMA for f in work.facts):
         _still_fits(work)
+
+
+def _differential(work: Work) -> ChangePlan | None:
+    """The plan that applies the changes, where the query and its sources allow one."""
+    definition = work.backing.definition
+    if work.first or work.full or not definition.incremental or any(f.broken for f in work.facts):
+        return None
+    facts = facts_of(work.facts, work.clocks)
+    return work.engine.plan(definition, facts) if facts.changed else None
 
 
 def _still_fits(work: Work) -> None:
@@ -199,14 +218,8 @@ def _still_fits(work: Work) -> None:
 def plan(work: Work) -> None:
     """The SQL of the change. Pure, and free of Spark."""
     definition, action = work.backing.definition, work.decision.action
-    if action is Action.NO_DATA or not definition.incremental:
-        return
-    root = work.engine.root(definition)
-    if action is Action.DIFFERENTIAL:
-        facts = facts_of(work.facts, work.clocks)
-        work.plan = work.engine.plan(definition, facts) if facts.changed else None
-    else:
-        work.plan = recompute(root, None if work.first else STORED)
+    if action not in (Action.NO_DATA, Action.DIFFERENTIAL):
+        work.plan = recompute(work.engine.root(definition), None if work.first else STORED) if definition.incremental else None
 
 
 STORED = "stored__content"
@@ -332,6 +345,9 @@ def _count(add: dict[str, Any]) -> int:
 
 def _record(work: Work, stages: list[Stage], started: float) -> RefreshRecord:
     frontier = {f.key: f.after for f in work.facts} if work.committed is not None else work.note.versions()
+    if work.decision.forced:
+        log.warning("%s was computed anew instead of applying changes: %s", work.backing.definition.name, work.decision.reason)
+    took = round((time.perf_counter() - started) * 1000, 1)
     return RefreshRecord(
         stream_table=work.backing.definition.name,
         epoch=work.note.epoch + (1 if work.committed is not None else 0),
@@ -344,8 +360,27 @@ def _record(work: Work, stages: list[Stage], started: float) -> RefreshRecord:
         jobs=work.jobs.count,
         stages=tuple(stages),
         started_at=work.started,
-        ms=round((time.perf_counter() - started) * 1000, 1),
+        ms=took,
+        **_costs(work),
     )
+
+
+def _costs(work: Work) -> dict[str, Any]:
+    """What was spent, and what a recompute was expected to cost at this moment."""
+    if work.weighing is None or work.decision.action is Action.NO_DATA:
+        return {}
+    weighed, spent = work.weighing.weighed, work.jobs.spent()
+    estimate = weighed.of(work.decision.action)
+    return {
+        "bytes_read": estimate.bytes if estimate else None,
+        "rows_read": spent.rows_read if spent else None,
+        "bytes_written": spent.bytes_written if spent else None,
+        "executor_ms": spent.executor_ms if spent else None,
+        "estimated_ms": round(estimate.ms, 1) if estimate else None,
+        "recompute_ms": round(work.weighing.recompute_ms, 1),
+        "recompute_bytes": weighed.full.bytes,
+        "ratio": weighed.ratio,
+    }
 
 
 def _failed(work: Work, stages: list[Stage], started: float, error: Exception) -> RefreshRecord:

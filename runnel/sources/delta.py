@@ -103,6 +103,9 @@ class DeltaSource:
     def size(self) -> int:
         return self.log.size()
 
+    def rows(self) -> int | None:
+        return self.log.rows()
+
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         types = self.log.schema()
         bounds = [b for b in bounds if b.fits(types.get(b.column.lower(), ""))]

@@ -49,7 +49,7 @@ class DeltaLog:
         self.path = path
         self.local = local_path(path)
         self._table: DeltaTable | None = None
-        self._size: tuple[int, int] | None = None
+        self._files: tuple[int, int, int | None] | None = None
         self._plain: dict[int, list[dict[str, Any]] | None] = {}
         self._born: tuple[int, int] | None = None
         self._checkpoint: tuple[int, int] | None = None
@@ -63,6 +63,7 @@ class DeltaLog:
                 self._table, self._born, self._checkpoint = DeltaTable(self.path), born, self._checkpointed()
                 self._commits.clear()
                 self._plain.clear()
+                self._files = None
             elif self._exists(self._table.version() + 1):
                 self._table.update_incremental()
             elif self._checkpointed() != self._checkpoint:
@@ -92,11 +93,21 @@ class DeltaLog:
 
     def size(self) -> int:
         """Bytes of the files of the latest version."""
+        return self._counted()[1]
+
+    def rows(self) -> int | None:
+        """Rows in the files of the latest version, those that deletion vectors hide included; None where a file has no statistics."""
+        return self._counted()[2]
+
+    def _counted(self) -> tuple[int, int, int | None]:
+        """Version, bytes and rows, counted once per version."""
         table = self.table()
-        if self._size is None or self._size[0] != table.version():
-            sizes = pa.table(table.get_add_actions(flatten=True)).column("size_bytes").to_pylist()
-            self._size = (table.version(), sum(sizes))
-        return self._size[1]
+        if self._files is None or self._files[0] != table.version():
+            files = pa.table(table.get_add_actions(flatten=True))
+            counts = files.column("num_records").to_pylist() if "num_records" in files.column_names else [None] * files.num_rows
+            rows = None if any(c is None for c in counts) else sum(counts)
+            self._files = (table.version(), sum(files.column("size_bytes").to_pylist()), rows)
+        return self._files
 
     def plain_files(self, version: int) -> list[dict[str, Any]] | None:
         """The files of a version with their statistics, when they are the table: Parquet without partitions, deletion vectors or renamed columns."""

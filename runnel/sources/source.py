@@ -32,3 +32,6 @@ class Source(Protocol):
 
     def size(self) -> int:
         """Bytes of its files, as a measure of what reading it costs."""
+
+    def rows(self) -> int | None:
+        """Rows as its file statistics count them, None where a file has none."""

@@ -64,6 +64,10 @@ class StreamTableSource:
     def size(self) -> int:
         return self.log.size()
 
+    def rows(self) -> int | None:
+        """The rows of its log, base and tail: a little more than its content."""
+        return self.log.rows()
+
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         tail, negatives = self._tail_at(version)
         types = {c.name.lower(): c.type for c in self.layout.output}

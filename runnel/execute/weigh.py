@@ -1,0 +1,79 @@
+"""Ask the logs how large everything is, and weigh the two ways to refresh against each other. No Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from runnel.algebra import Face
+from runnel.bind import clock
+from runnel.definition import Definition
+from runnel.differentiate import ChangePlan
+from runnel.execute import cost
+from runnel.execute.cost import Size, Weighed
+from runnel.execute.decide import Ceiling, Choice, ceiling_for, choose
+from runnel.execute.engine import Engine
+from runnel.execute.history import WINDOW, Past, past_of, predict_full
+from runnel.observe.record import RefreshRecord
+from runnel.sources.facts import SourceFacts
+from runnel.sources.source import Source
+from runnel.tables.backing import BackingTable, CommitNote
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """Both estimates, the past, and what AUTO makes of them; `choice` is None when there is only one way."""
+
+    weighed: Weighed
+    past: Past
+    records: tuple[RefreshRecord, ...]
+    choice: Choice | None = None
+    ceiling: Ceiling | None = None
+
+    @property
+    def recompute_ms(self) -> float:
+        """What a recompute would take now."""
+        return predict_full(self.past, self.weighed.full.ms).ms
+
+
+def weigh(
+    engine: Engine, backing: BackingTable, note: CommitNote, facts: list[SourceFacts], sources: dict[str, Source], plan: ChangePlan | None
+) -> Weighing:
+    """Weigh one refresh. `plan` is the differential plan, None when the query or its sources allow none."""
+    definition = backing.definition
+    weighed = _weighed(engine, backing, note, facts, sources, plan)
+    records = tuple(engine.catalog.history(definition.name, WINDOW))
+    past = past_of(records, definition.created_at, datetime.now(UTC))
+    if plan is None:
+        return Weighing(weighed, past, records)
+    ceiling = ceiling_for(definition, engine.settings.differential_ceiling, past, weighed)
+    return Weighing(weighed, past, records, choose(weighed, past, ceiling), ceiling)
+
+
+def _weighed(
+    engine: Engine, backing: BackingTable, note: CommitNote, facts: list[SourceFacts], sources: dict[str, Source], plan: ChangePlan | None
+) -> Weighed:
+    definition, first = backing.definition, note.epoch == 0
+    tables = {key: Size(source.size(), source.rows()) for key, source in sources.items()}
+    stored = Size(0 if first else backing.log.size(), note.base_rows + note.tail_rows)
+    full = cost.full(_recompute_sql(engine, definition), tables, stored, first)
+    changed = {f.key: f.rows for f in facts if f.changed}
+    if plan is None:
+        return Weighed(full, changed_rows=_total(changed.values()))
+    return Weighed(
+        full,
+        cost.differential(plan, tables, changed, stored),
+        changed_rows=_total(changed.values()),
+        source_rows=_total(tables[key].rows for key in changed),
+        change_only=all(i.face is Face.CHANGE for i in plan.inputs if i.source not in clock.TYPES),
+    )
+
+
+def _recompute_sql(engine: Engine, definition: Definition) -> str:
+    return engine.recompute(definition).sql if definition.incremental else definition.sql
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    found = list(counts)
+    return None if any(c is None for c in found) else sum(c or 0 for c in found)

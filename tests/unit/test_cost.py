@@ -1,0 +1,67 @@
+"""Estimates: which faces are read, how large a change is, what counts as a share. No Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from runnel.algebra import STORED, Face, Facts
+from runnel.differentiate import ChangePlan, InputFace
+from runnel.execute import cost
+from runnel.execute.cost import Size, Weighed
+from runnel.observe.record import Action
+
+MB = 1 << 20
+TABLES = {"orders": Size(100 * MB, 1_000_000), "customers": Size(10 * MB, 100_000)}
+
+
+def plan(*faces: tuple[str, Face], sql: str = "SELECT 1", small: bool = True, parts: int = 1) -> ChangePlan:
+    inputs = tuple(InputFace(source, face, f"{source}__{face}") for source, face in faces)
+    return ChangePlan(sql, inputs, Facts(frozenset({"orders"}), small=small), tuple((f"p{i}", sql) for i in range(parts)))
+
+
+def test_a_change_costs_its_share_and_a_face_its_table() -> None:
+    change = cost.differential(plan(("orders", Face.CHANGE)), TABLES, {"orders": 10_000}, Size(0, 0))
+    assert change.bytes == MB and change.rows == 10_000
+    joined = cost.differential(plan(("orders", Face.CHANGE), ("customers", Face.AFTER)), TABLES, {"orders": 10_000}, Size(0, 0))
+    assert joined.bytes == 11 * MB and joined.ms > change.ms
+
+
+def test_a_change_of_unknown_size_is_taken_for_the_table() -> None:
+    found = cost.differential(plan(("orders", Face.CHANGE)), TABLES, {"orders": None}, Size(0, 0))
+    assert found.bytes == 100 * MB and found.rows is None
+
+
+def test_what_is_stored_and_every_job_count() -> None:
+    stored = Size(50 * MB, 10)
+    assert cost.differential(plan((STORED, Face.BEFORE)), TABLES, {}, stored).bytes == 50 * MB
+    one, three = (cost.differential(plan(parts=n), TABLES, {}, stored).ms for n in (1, 3))
+    assert three - one == pytest.approx(2 * cost.JOB_MS)
+
+
+def test_a_clock_costs_nothing() -> None:
+    assert cost.differential(plan(("clock.now", Face.CHANGE)), TABLES, {}, Size(0, 0)).bytes == 0
+
+
+def test_a_large_change_shuffles_the_tables_it_is_joined_with() -> None:
+    faces = (("orders", Face.CHANGE), ("customers", Face.AFTER))
+    sql = "SELECT * FROM a JOIN b"
+    small, large = (cost.differential(plan(*faces, sql=sql, small=s), TABLES, {"orders": 1}, Size(0, 0)).ms for s in (True, False))
+    assert large - small == pytest.approx(100_000 * cost.SHUFFLED_ROW_MS)
+
+
+def test_full_reads_every_source_and_groups_what_is_stored() -> None:
+    found = cost.full("SELECT 1", TABLES, Size(5 * MB, 1000))
+    assert found.action is Action.FULL and found.bytes == 115 * MB
+    assert any(t.what == "difference to what is stored" and t.ms == pytest.approx(2000 * cost.GROUPED_ROW_MS) for t in found.terms)
+    assert cost.full("SELECT 1", TABLES, Size(0, 0), first=True).bytes == 110 * MB
+
+
+def test_an_additive_change_is_far_cheaper_than_recompute_at_any_share() -> None:
+    for rows in (1_000, 500_000):
+        change = cost.differential(plan(("orders", Face.CHANGE)), TABLES, {"orders": rows}, Size(MB, 100))
+        assert change.ms < 2 * cost.full("SELECT 1", TABLES, Size(MB, 100)).ms
+
+
+@pytest.mark.parametrize(("changed", "rows", "ratio"), [(150_000, 1_000_000, 0.15), (10, 20, 0.0001), (None, 5, None), (5, None, None)])
+def test_the_ratio_takes_small_tables_for_larger_ones(changed, rows, ratio) -> None:
+    assert Weighed(cost.full("", {}, Size(0)), changed_rows=changed, source_rows=rows).ratio == ratio
