@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 from sqlglot import exp
 
-from runnel.algebra import WEIGHT, Aggregate, Column, Node, Scan
+from runnel.algebra import WEIGHT, Column, Node, Scan
 from runnel.bind import bind, clock, parse_query, refuse
 from runnel.bind.expand import expand
 from runnel.bind.faithful import faithful
@@ -80,11 +80,6 @@ def prepare(
     if mode is not Mode.FULL:
         _check_deterministic(spark, spoken)
     root = root_of(canonicalize(bound.node, settings.disabled_rules), output) if bound is not None else None
-    if root is not None and (unstable := unstable_inside(root)):
-        refused = f"{unstable} inside a larger query is not maintained incrementally: its last digits depend on the order of rows"
-        if mode is Mode.DIFFERENTIAL:
-            raise Unsupported(refused, hint="Make it a stream table of its own, and read that.", construct=unstable)
-        root = None
     layout = root.layout if root is not None else rows_layout(_storable(output), output)
     _check_printed(lookup, sql, output)
     layout = agreeing(spark, layout, spark.sql(spoken).schema)
@@ -109,19 +104,6 @@ def prepare(
 
 def _calls_unknown(tree: exp.Expr) -> bool:
     return tree.find(exp.Anonymous) is not None
-
-
-def unstable_inside(root: Root) -> str | None:
-    """A call whose last bits follow the order of rows, where its rows before a refresh would have to be computed again.
-
-    At the root they are read from what is stored, and sums of floats are kept exactly.
-    """
-    for node in root.maintained.walk():
-        if isinstance(node, Aggregate) and not (root.replaces and node is root.maintained):
-            for call, kept in zip(node.calls, node.rules, strict=True):
-                if kept.finish is None and not kept.stable:
-                    return call.expression.sql("spark").partition("(")[0] + "()"
-    return None
 
 
 def rebind(definition: Definition, lookup: SparkLookup, settings: Settings, trace: list[Pass] | None = None) -> tuple[Node, Root]:

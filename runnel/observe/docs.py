@@ -18,10 +18,6 @@ FOLDER = Path(__file__).parents[2] / "docs"
 
 RECOMPUTED: tuple[tuple[str, str], ...] = (
     ("TABLESAMPLE", "a sample differs each time it is taken"),
-    (
-        "statistics of DOUBLE, FLOAT or BIGINT (STDDEV, VARIANCE, COVAR, CORR, REGR, SKEWNESS, KURTOSIS) below another operator",
-        "their last digits depend on the order of rows; as a stream table of their own they are maintained",
-    ),
     ("a subquery in the ON of an outer, semi or anti join", "join the subquery in FROM"),
     ("RIGHT or FULL JOIN inside a correlated subquery", "turn the join around"),
     ("PIVOT over several FOR columns lists", "use aggregates with FILTER"),

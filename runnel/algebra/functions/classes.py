@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 _SUMS = "additive (integers, floats by exact limbs, decimals up to 27 digits or up to 6 after the point)"
-_MOMENTS = "additive (integers up to INT, decimals up to 10 digits); else touched groups"
+_MOMENTS = "additive (integers up to INT, decimals up to 10 digits); else touched groups, below another operator by a fold of the sorted values"
 _BITS = "additive (integers up to INT); BIGINT "
 _INSERTS = "mergeable on inserts"
 _GROUPS = "touched groups"
+_FOLDED = "touched groups, below another operator by a fold of the sorted values"
 _DETERMINED = "touched groups, after a rewrite that makes the result independent of the order of rows"
 _UNDETERMINED = "not maintained: the result depends on the order of rows"
 
@@ -52,7 +53,7 @@ CLASSES: dict[str, str] = {
     "kll_sketch_agg_bigint": _UNDETERMINED,
     "kll_sketch_agg_double": _UNDETERMINED,
     "kll_sketch_agg_float": _UNDETERMINED,
-    "kurtosis": _GROUPS,
+    "kurtosis": _FOLDED,
     "last": _DETERMINED,
     "last_value": _DETERMINED,
     "listagg": _DETERMINED,
@@ -76,7 +77,7 @@ CLASSES: dict[str, str] = {
     "regr_sxx": _MOMENTS,
     "regr_sxy": _MOMENTS,
     "regr_syy": _MOMENTS,
-    "skewness": _GROUPS,
+    "skewness": _FOLDED,
     "some": "additive",
     "std": _MOMENTS,
     "stddev": _MOMENTS,
