@@ -17,9 +17,11 @@ from runnel.bind.binder import Binder
 from runnel.bind.determine import determine_calls
 from runnel.bind.expand import expand, split_key
 from runnel.bind.faithful import faithful
+from runnel.bind.column_names import name_columns
 from runnel.bind.lookup import Lookup, Relation
 from runnel.bind.parse import parse_query, too_deep
 from runnel.bind.spell import spell
+from runnel.bind.time_windows import called_by_name, name_time_windows
 from runnel.errors import DefinitionError
 
 
@@ -40,7 +42,8 @@ class Bound:
 def bind(text: str, lookup: Lookup) -> Bound:
     """The operator tree of a query, or a `DefinitionError` that says what is wrong and where."""
     try:
-        tree, relations = expand(spell(parse_query(text)), lookup)
+        tree, relations = expand(name_time_windows(spell(parse_query(text))), lookup)
+        tree = name_columns(tree, relations)
         refuse.nondeterministic(tree)
         refuse.constructs(tree)
         tree = _with_user_aggregates(tree, lookup)
@@ -48,7 +51,7 @@ def bind(text: str, lookup: Lookup) -> Bound:
         binder = Binder(lookup, relations)
         outputs = binder.query(qualified, {})
         node = binder.project(outputs.node, [(n, col(u)) for n, u in outputs.columns])
-        return Bound(node, qualified.sql("spark"), tuple(dict.fromkeys(binder.notes)))
+        return Bound(node, called_by_name(qualified).sql("spark"), tuple(dict.fromkeys(binder.notes)))
     except RecursionError as error:
         raise too_deep() from error
 

@@ -28,7 +28,7 @@ from runnel.algebra import (
 )
 from runnel.algebra.condition import conjuncts, together
 from runnel.algebra.node import col, named, references
-from runnel.bind import clock, generators, groups, pivots, recursion, refuse, subqueries, windows
+from runnel.bind import clock, column_names, generators, groups, pivots, recursion, refuse, subqueries, time_windows, windows
 from runnel.bind.expand import join_key
 from runnel.bind.lookup import Lookup, Relation
 from runnel.bind.parse import position
@@ -142,7 +142,8 @@ class Binder:
         windows.determine(self, tree, node, scope)
         if tree.args.get("where"):
             node = subqueries.filtered(self, node, tree.args["where"].this, scope, ctes)
-        selected = [(e.alias_or_name, e.unalias()) for e in self._expanded(tree, scope)]
+        node = time_windows.generated(self, tree, node, scope)
+        selected = [(e.alias_or_name, e.unalias()) for e in self._expanded(tree, node, scope)]
         order = [o.copy() for o in tree.args["order"].expressions] if tree.args.get("order") else []
         empties = None
         if groups.grouped(tree):
@@ -169,16 +170,32 @@ class Binder:
         outputs = Outputs(node, columns, moved, over_nothing)
         return self._cut(tree, outputs, [ordered_by(o, names[i]) for o, i in keys])
 
-    def _expanded(self, tree: exp.Select, scope: Scope) -> list[exp.Expr]:
+    def _expanded(self, tree: exp.Select, node: Node, scope: Scope) -> list[exp.Expr]:
         """The select list, with a star that name resolution left standing spelled out."""
+        for e in [e for e in tree.expressions if isinstance(e, exp.Dot) and isinstance(e.expression, exp.Star)]:
+            e.replace(self._fields(e, node, scope))
         found: list[exp.Expr] = []
         for e in tree.expressions:
             if isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
-                at = [e.table.lower()] if isinstance(e, exp.Column) and e.table else [a for a in scope if a != CLOCKS]
+                at = [e.table.lower()] if isinstance(e, exp.Column) and e.table else [a for a in scope if a not in (CLOCKS, time_windows.PLACE)]
                 found += [exp.alias_(exp.column(n, table=a), n) for a in at for n in scope[a]]
             else:
                 found.append(e)
         return found
+
+    def _fields(self, star: exp.Expr, node: Node, scope: Scope) -> list[exp.Expr]:
+        """s.* of a struct: its fields."""
+        (type_,) = self.types(node, [self.resolve(star.this, scope)])
+        names = column_names.fields(type_)
+        if not names:
+            raise DefinitionError(
+                f'"{star.sql("spark")}" is the star of no table and no struct',
+                code="COLUMN_NOT_FOUND",
+                detail=f"Its type is {type_}.",
+                hint="Write the star of a table, or of a column that is a struct.",
+                position=position(star),
+            )
+        return [exp.alias_(exp.Dot(this=star.this.copy(), expression=exp.to_identifier(n, quoted=True)), n, quoted=True) for n in names]
 
     def _order(self, order: list[exp.Expr], values: Selected, scope: Scope) -> tuple[list[tuple[exp.Expr, int]], Selected]:
         """Each ORDER BY key as the position of an output, or of a hidden column that is added for it."""
@@ -276,6 +293,8 @@ class Binder:
             return self.column(expression, scope)
         if (kind := clock.reading(expression)) is not None and kind in scope.get(CLOCKS, {}):
             return clock.value(expression, col(scope[CLOCKS][kind]))
+        if (window := time_windows.value(expression, scope)) is not None:
+            return col(window)
         copy = expression.copy()
         for key, value in expression.args.items():
             if isinstance(value, exp.Expr):
@@ -299,7 +318,7 @@ class Binder:
             matches = [columns[parts[0].lower()] for columns in scope.values() if parts[0].lower() in columns]
             if len(matches) == 1:
                 return col(matches[0])
-        shown = {a: c for a, c in scope.items() if a != CLOCKS}
+        shown = {a: c for a, c in scope.items() if a not in (CLOCKS, time_windows.PLACE)}
         raise DefinitionError(
             f'column "{".".join(parts)}" does not exist here',
             code="COLUMN_NOT_FOUND",
