@@ -20,6 +20,7 @@ from runnel.bind.faithful import faithful
 from runnel.bind.column_names import name_columns
 from runnel.bind.lookup import Lookup, Relation
 from runnel.bind.parse import parse_query, too_deep
+from runnel.bind.pivots import name_pivots, plain_pivots
 from runnel.bind.spell import spell
 from runnel.bind.time_windows import called_by_name, name_time_windows
 from runnel.errors import DefinitionError
@@ -43,7 +44,7 @@ def bind(text: str, lookup: Lookup) -> Bound:
     """The operator tree of a query, or a `DefinitionError` that says what is wrong and where."""
     try:
         tree, relations = expand(name_time_windows(spell(parse_query(text))), lookup)
-        tree = name_columns(tree, relations)
+        tree = name_pivots(name_columns(tree, relations))
         refuse.nondeterministic(tree)
         refuse.constructs(tree)
         tree = _with_user_aggregates(tree, lookup)
@@ -51,7 +52,7 @@ def bind(text: str, lookup: Lookup) -> Bound:
         binder = Binder(lookup, relations)
         outputs = binder.query(qualified, {})
         node = binder.project(outputs.node, [(n, col(u)) for n, u in outputs.columns])
-        return Bound(node, called_by_name(qualified).sql("spark"), tuple(dict.fromkeys(binder.notes)))
+        return Bound(node, called_by_name(plain_pivots(qualified)).sql("spark"), tuple(dict.fromkeys(binder.notes)))
     except RecursionError as error:
         raise too_deep() from error
 
