@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql.functions import arrow_udf, udf
 
-from runnel.errors import DefinitionError
+from runnel.errors import DefinitionError, Unsupported
 
 pytestmark = pytest.mark.spark
 
@@ -153,3 +153,31 @@ def test_a_statistic_of_doubles_inside_a_larger_query_takes_back_what_it_gave(sh
     assert shop.refresh("spread").action == "DIFFERENTIAL"
     assert shop.verify("spread").ok
     shop.drop("spread")
+
+
+def test_a_sketch_at_the_root_is_kept_and_left_out_of_checks(shop) -> None:
+    calls = "HLL_SKETCH_AGG(x) AS h, HISTOGRAM_NUMERIC(d, 2) AS bins, APPROX_TOP_K(x) AS top, KLL_SKETCH_AGG_BIGINT(x) AS q"
+    shop.create("sketches", f"SELECT k, COUNT(*) AS n, {calls} FROM t GROUP BY k", mode="DIFFERENTIAL")
+    shop.create("estimates", "SELECT k, HLL_SKETCH_ESTIMATE(HLL_SKETCH_AGG(x)) AS about FROM t GROUP BY k", mode="DIFFERENTIAL")
+    shop.sql("INSERT INTO t VALUES (31, 'z', 5, 0.0, NULL, NULL), (32, 'z', 6, 0.5, NULL, NULL), (33, 'z', 6, 0.5, NULL, NULL)")
+    for name in ("sketches", "estimates"):
+        assert shop.refresh(name).action == "DIFFERENTIAL"
+        assert shop.verify(name).ok
+    assert {r.k: r.about for r in shop.table("estimates").collect()}["z"] == 2
+    assert "verify does not compare" in str(shop.explain("sketches"))
+    shop.drop("sketches")
+    shop.drop("estimates")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT t.id, s.h FROM t JOIN (SELECT k, HLL_SKETCH_AGG(x) AS h FROM t GROUP BY k) s ON t.k = s.k",
+        "SELECT k FROM t GROUP BY k HAVING HLL_SKETCH_ESTIMATE(HLL_SKETCH_AGG(x)) > 1",
+    ],
+)
+def test_a_sketch_inside_a_larger_query_is_recomputed_and_said_so(shop, query: str) -> None:
+    with pytest.raises(Unsupported, match="hll_sketch_agg"):
+        shop.create("inner_sketch", query, mode="DIFFERENTIAL")
+    assert shop.create("inner_sketch", query).action == "FULL"
+    shop.drop("inner_sketch")

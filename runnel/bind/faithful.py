@@ -74,15 +74,15 @@ class SparkText(Spark):
 
         PIPE_SYNTAX_TRANSFORM_PARSERS: ClassVar[dict[str, Any]] = pipes.steps(SparkParser.PIPE_SYNTAX_TRANSFORM_PARSERS)
 
-        def _parse_pipe_syntax_join(self, query: exp.Select) -> exp.Select | None:
-            return super()._parse_pipe_syntax_join(pipes.closed(query))  # type: ignore[arg-type]
+        def _parse_pipe_syntax_join(self, query: exp.Query) -> exp.Query | None:
+            return super()._parse_pipe_syntax_join(pipes.closed(query))
 
         def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
             return super().parse(respelled(raw_tokens), sql)
 
-        def _parse_term(self, **how: Any) -> exp.Expr | None:
+        def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
             """Sums, and the shifts that bind them: `7 & 8 >> 1` is `7 & (8 >> 1)`."""
-            this = super()._parse_term(**how)
+            this = super()._parse_term(parse_mod)
             while this is not None:
                 if self._match(UNSIGNED_SHIFT):
                     this = exp.Anonymous(this="SHIFTRIGHTUNSIGNED", expressions=[this, super()._parse_term()])

@@ -35,6 +35,7 @@ def name_time_windows(tree: exp.Query) -> exp.Query:
     if not any(is_time_window(n) or n.name.lower() == LAST_MOMENT for n in tree.find_all(exp.Anonymous)):
         return tree
     root = tree.transform(_last_moment)
+    assert isinstance(root, exp.Query)
     for select in root.find_all(exp.Select):
         group = select.args.get("group")
         calls = [c for c in (within(group, (exp.Anonymous,)) if group is not None else []) if is_time_window(c)]

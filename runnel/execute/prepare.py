@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 from sqlglot import exp
 
 from runnel.algebra import WEIGHT, Column, Node, Scan
-from runnel.bind import bind, clock, parse_query, refuse
+from runnel.bind import Bound, bind, clock, parse_query, refuse
 from runnel.bind.expand import expand
 from runnel.bind.faithful import faithful
 from runnel.bind.lookup import Relation
@@ -19,7 +19,7 @@ from runnel.bind.spell import foreign, spell
 from runnel.canonicalize import canonicalize
 from runnel.canonicalize.rules import Pass
 from runnel.definition import Definition, SourceRef
-from runnel.differentiate import Layout, Root, root_of, rows_layout
+from runnel.differentiate import Layout, Root, arbitrary_columns, root_of, rows_layout
 from runnel.errors import DefinitionError, Internal, Unsupported
 from runnel.execute.lookup import SparkLookup
 from runnel.observe.record import Mode
@@ -79,7 +79,14 @@ def prepare(
     _check_output(output)
     if mode is not Mode.FULL:
         _check_deterministic(spark, spoken)
-    root = root_of(canonicalize(bound.node, settings.disabled_rules), output) if bound is not None else None
+    root, unchecked = None, tuple[str, ...]()
+    if bound is not None:
+        try:
+            root, unchecked = _rooted(bound, settings, output)
+        except Unsupported as error:
+            if mode is Mode.DIFFERENTIAL:
+                raise
+            refused = error.message
     layout = root.layout if root is not None else rows_layout(_storable(output), output)
     _check_printed(lookup, sql, output)
     layout = agreeing(spark, layout, spark.sql(spoken).schema)
@@ -97,9 +104,22 @@ def prepare(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         clocks=clock.readings(tree),
         functions=tuple(sorted({f.name.lower() for f in tree.find_all(exp.Anonymous)} & lookup.user_functions())) if _calls_unknown(tree) else (),
-        notes=first.notes if first is not None else (),
+        notes=_notes(first, unchecked),
+        unchecked=unchecked,
     )
     return Prepared(definition, root, backing_schema(spark, layout))
+
+
+def _rooted(bound: Bound, settings: Settings, output: tuple[Column, ...]) -> tuple[Root, tuple[str, ...]]:
+    """What is kept of a query, and the columns of its result that cannot be checked."""
+    tree = canonicalize(bound.node, settings.disabled_rules)
+    root = root_of(tree, output)
+    return root, tuple(output[i].name for i in arbitrary_columns(tree, root))
+
+
+def _notes(bound: Bound | None, unchecked: tuple[str, ...]) -> tuple[str, ...]:
+    said = bound.notes if bound is not None else ()
+    return (*said, f"{', '.join(unchecked)}: one of several correct results, which verify does not compare") if unchecked else said
 
 
 def _calls_unknown(tree: exp.Expr) -> bool:

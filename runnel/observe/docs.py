@@ -71,7 +71,7 @@ def support() -> str:
         "|---|---|",
     ]
     lines += [f"| {what} | {how} |" for what, how in RECOMPUTED]
-    lines += [f"| `{name.upper()}` | {why} |" for name, why in sorted(UNDETERMINED.items())]
+    lines += [f"| `{name.upper()}` below another operator | {why} |" for name, why in sorted(UNDETERMINED.items())]
     lines += [
         "",
         "## The clock",

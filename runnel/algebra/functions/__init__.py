@@ -15,19 +15,21 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from runnel.algebra.functions import bits, booleans, moments, sums
-from runnel.algebra.functions.classes import CLASSES, MERGEABLE
+from runnel.algebra.functions.classes import ARBITRARY, CLASSES, MERGEABLE
 from runnel.algebra.functions.folds import OF_ONE, OF_TWO, SUMS, fold
 from runnel.algebra.functions.partial import ADDITIVE, MERGEABLE_ON_INSERTS, TOUCHED_GROUPS, Partial, Rule, folded, only, recomputed
-from runnel.algebra.functions.reading import Reading, function_name, is_aggregate, read
+from runnel.algebra.functions.reading import Reading, function_name, function_of, is_aggregate, read
 
 __all__ = [
     "ADDITIVE",
+    "ARBITRARY",
     "CLASSES",
     "MERGEABLE_ON_INSERTS",
     "TOUCHED_GROUPS",
     "Partial",
     "Rule",
     "function_name",
+    "function_of",
     "is_aggregate",
     "rule",
 ]
@@ -44,6 +46,8 @@ def rule(call: exp.Expr, types: Mapping[str, str], result: str) -> Rule:
     ('additive', ['x__sum__where__f', 'x__present__where__f'])
     """
     reading = read(call)
+    if reading.name in ARBITRARY:
+        return folded(None)
     if not reading.plain:
         return recomputed()
     if reading.distinct:

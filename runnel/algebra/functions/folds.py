@@ -95,11 +95,10 @@ def _of_one(name: str, rows: exp.Expr, means: exp.Expr) -> exp.Expr:
             return _let("spread", power(2), lambda s: _unless_zero(s, divide(cubes, exp.paren(_product(s.copy(), exp.Sqrt(this=s.copy()))))))
         case _:
             fourth = _product(n, power(4))
-            flat = exp.Literal.number("3.0")
             return _let(
                 "spread",
                 power(2),
-                lambda s: _unless_zero(s, exp.Sub(this=divide(fourth, exp.paren(_product(s.copy(), s.copy()))), expression=exp.cast(flat, "double"))),
+                lambda s: _unless_zero(s, exp.Sub(this=divide(fourth, exp.paren(_product(s.copy(), s.copy()))), expression=double(3.0))),
             )
 
 
@@ -114,7 +113,7 @@ def _of_two(name: str, rows: exp.Expr, means: exp.Expr) -> exp.Expr:
     if name.startswith("regr_s") and name != "regr_slope":
         return comoment(name[-2], name[-1])
     sums = _struct(xx=comoment("x", "x"), yy=comoment("y", "y"), xy=comoment("x", "y"))
-    return _let("sums", sums, lambda s: _regression(name, *(_part(s, p) for p in ("xx", "yy", "xy")), means))
+    return _let("sums", sums, lambda s: _regression(name, _part(s, "xx"), _part(s, "yy"), _part(s, "xy"), means))
 
 
 def _regression(name: str, xx: exp.Expr, yy: exp.Expr, xy: exp.Expr, means: exp.Expr) -> exp.Expr:
