@@ -17,12 +17,12 @@ from runnel.bind.faithful import faithful
 from runnel.bind.lookup import Relation
 from runnel.bind.spell import foreign, spell
 from runnel.canonicalize import canonicalize
-from runnel.canonicalize.rules import Pass
 from runnel.definition import Definition, SourceRef
 from runnel.differentiate import Layout, Root, arbitrary_columns, root_of, rows_layout
 from runnel.errors import DefinitionError, Internal, Unsupported
 from runnel.execute.lookup import SparkLookup
 from runnel.observe.record import Mode
+from runnel.passes import Pass
 from runnel.settings import Settings
 from runnel.sources.delta_log import DeltaLog
 from runnel.tables.content import HASH, LEVEL, finished_sql, quote
@@ -62,7 +62,7 @@ def prepare(
         )
     sql, refused, bound, first = faithful(tree.copy()).sql("spark"), "", None, None
     try:
-        first = bind(text, lookup)
+        first = bind(text, lookup, settings.disabled_rules)
         sql = first.sql
         # Bound from the text that is kept, so that binding it again later gives the same names.
         bound = bind(sql, lookup)
@@ -128,7 +128,7 @@ def _calls_unknown(tree: exp.Expr) -> bool:
 
 def rebind(definition: Definition, lookup: SparkLookup, settings: Settings, trace: list[Pass] | None = None) -> tuple[Node, Root]:
     """The trees of a stored definition, bound and canonical."""
-    bound = bind(definition.sql, lookup)
+    bound = bind(definition.sql, lookup, settings.disabled_rules)
     return bound.node, root_of(canonicalize(bound.node, settings.disabled_rules, trace), definition.layout.output)
 
 
