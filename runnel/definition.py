@@ -51,6 +51,8 @@ class Definition:
     """User functions in the query."""
     notes: tuple[str, ...] = ()
     """What the user should know about the query, in words."""
+    unchecked: tuple[str, ...] = ()
+    """Columns that show one of several correct results, so that they cannot be compared with a query from scratch."""
 
     def __post_init__(self) -> None:
         for key, value in self.properties.items():
@@ -107,6 +109,7 @@ class Definition:
                 "clocks": tuple(data.get("clocks", ())),
                 "functions": tuple(data.get("functions", ())),
                 "notes": tuple(data.get("notes", ())),
+                "unchecked": tuple(data.get("unchecked", ())),
             }
         )
 

@@ -146,9 +146,38 @@ def test_user_functions_of_the_session_are_maintained(shop) -> None:
     shop.drop("spreads")
 
 
-def test_a_statistic_of_doubles_inside_a_larger_query_is_recomputed_and_said_so(shop) -> None:
-    query = "SELECT t.id, s.sd FROM t JOIN (SELECT k, STDDEV(d) AS sd FROM t GROUP BY k) s ON t.k = s.k"
-    with pytest.raises(Unsupported, match="last digits"):
-        shop.create("spread", query, mode="DIFFERENTIAL")
-    assert shop.create("spread", query).action == "FULL"
+def test_a_statistic_of_doubles_inside_a_larger_query_takes_back_what_it_gave(shop) -> None:
+    query = "SELECT t.id, s.sd, s.r FROM t JOIN (SELECT k, STDDEV(d) AS sd, CORR(d, x) AS r FROM t GROUP BY k) s ON t.k = s.k"
+    shop.create("spread", query, mode="DIFFERENTIAL")
+    shop.sql("INSERT INTO t VALUES (21, 'a', 5, 0.1, NULL, NULL), (22, 'a', 6, 0.7, NULL, NULL), (23, 'a', 7, 1e-12, NULL, NULL)")
+    assert shop.refresh("spread").action == "DIFFERENTIAL"
+    assert shop.verify("spread").ok
     shop.drop("spread")
+
+
+def test_a_sketch_at_the_root_is_kept_and_left_out_of_checks(shop) -> None:
+    calls = "HLL_SKETCH_AGG(x) AS h, HISTOGRAM_NUMERIC(d, 2) AS bins, APPROX_TOP_K(x) AS top, KLL_SKETCH_AGG_BIGINT(x) AS q"
+    shop.create("sketches", f"SELECT k, COUNT(*) AS n, {calls} FROM t GROUP BY k", mode="DIFFERENTIAL")
+    shop.create("estimates", "SELECT k, HLL_SKETCH_ESTIMATE(HLL_SKETCH_AGG(x)) AS about FROM t GROUP BY k", mode="DIFFERENTIAL")
+    shop.sql("INSERT INTO t VALUES (31, 'z', 5, 0.0, NULL, NULL), (32, 'z', 6, 0.5, NULL, NULL), (33, 'z', 6, 0.5, NULL, NULL)")
+    for name in ("sketches", "estimates"):
+        assert shop.refresh(name).action == "DIFFERENTIAL"
+        assert shop.verify(name).ok
+    assert {r.k: r.about for r in shop.table("estimates").collect()}["z"] == 2
+    assert "verify does not compare" in str(shop.explain("sketches"))
+    shop.drop("sketches")
+    shop.drop("estimates")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT t.id, s.h FROM t JOIN (SELECT k, HLL_SKETCH_AGG(x) AS h FROM t GROUP BY k) s ON t.k = s.k",
+        "SELECT k FROM t GROUP BY k HAVING HLL_SKETCH_ESTIMATE(HLL_SKETCH_AGG(x)) > 1",
+    ],
+)
+def test_a_sketch_inside_a_larger_query_is_recomputed_and_said_so(shop, query: str) -> None:
+    with pytest.raises(Unsupported, match="hll_sketch_agg"):
+        shop.create("inner_sketch", query, mode="DIFFERENTIAL")
+    assert shop.create("inner_sketch", query).action == "FULL"
+    shop.drop("inner_sketch")

@@ -72,18 +72,27 @@ class Aggregate(Node):
         return tuple({p.name: Column(p.name, p.type) for r in self.rules for p in r.partials}.values())
 
     def select(self, *inputs: str) -> exp.Select:
-        outputs = [named(self._value(i), c.output.name) for i, c in enumerate(self.calls)]
+        return self.grouped(inputs[0])
+
+    def relation(self, steps: Steps, face: Face) -> str:
+        return steps.define(f"{self.slug}_{face}", self.grouped(steps.face(self.child, face), steady=not steps.stores(self)))
+
+    def grouped(self, relation: str, steady: bool = True) -> exp.Select:
+        """The groups of plain rows. `steady` asks for the same bits from the same rows in every refresh: what is stored is
+        taken back as it is and needs none, which spares folding the sorted values of a group."""
+        outputs = [named(self._value(i, steady), c.output.name) for i, c in enumerate(self.calls)]
         # Without keys and calls nothing else would make it an aggregate: its one row is still there.
-        query = exp.select(*(col(k) for k in self.keys), *outputs or ([] if self.keys else [exp.Count(this=exp.Star())])).from_(table(inputs[0]))
+        query = exp.select(*(col(k) for k in self.keys), *outputs or ([] if self.keys else [exp.Count(this=exp.Star())])).from_(table(relation))
         return query.group_by(*(col(k) for k in self.keys)) if self.keys else query
 
-    def _value(self, index: int) -> exp.Expr:
-        """The call over plain rows. Sums of floats go through their exact partials here too, so that the same rows
-        give the same bits in every refresh."""
-        call, kept = self.calls[index], self.rules[index]
-        if kept.finish is not None and not kept.stable:
+    def _value(self, index: int, steady: bool) -> exp.Expr:
+        """The call over plain rows: of what rounds by exact partial sums, or else by a fold of sorted values."""
+        call, kept = self.calls[index].expression.copy(), self.rules[index]
+        if kept.stable or (kept.finish is None and not steady):
+            return call
+        if kept.finish is not None:
             return kept.finish(*(exp.Sum(this=p.summand(exp.Literal.number(1))) for p in kept.partials))
-        return call.expression.copy()
+        return kept.fold.value(instead(call, kept.fold.collected)) if kept.fold is not None else call
 
     def sums(self, relation: str, weight: exp.Expr) -> exp.Select:
         """Partial sums and the weight per group, from rows that weigh `weight`."""
@@ -108,7 +117,7 @@ class Aggregate(Node):
             return self._merged(steps)
         touched = steps.touched(self.child, self.keys) if self.keys else None
         now = steps.face(self.child, Face.AFTER) if touched is None else steps.restrict(self.child, Face.AFTER, self.keys, touched)
-        found = steps.define("aggregate_now", self.select(now))
+        found = steps.define("aggregate_now", self.grouped(now, steady=not steps.stores(self)))
         if steps.stores(self):
             return steps.replaced(self, found, self.keys, touched)
         rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
@@ -146,3 +155,8 @@ class Aggregate(Node):
         kinds = [r.kind for r in self.rules]
         calls = ", ".join(f"{c} ({k})" for c, k in zip(self.calls, kinds, strict=True))
         return f"by [{', '.join(self.keys)}] {calls}".rstrip()
+
+
+def instead(call: exp.Expr, function: exp.Expr) -> exp.Expr:
+    """Another function in the place of a call's own, under the same FILTER."""
+    return exp.Filter(this=function.copy(), expression=call.expression.copy()) if isinstance(call, exp.Filter) else function.copy()

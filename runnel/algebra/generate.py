@@ -1,6 +1,7 @@
 """change(generate(Q)) = the same generator on change(Q)
 
 Each row gives its rows by itself, with its own weight. NULL or an empty array gives none, or with OUTER one row of NULLs.
+window() is a generator that Spark writes as a column: a row falls into one time window, into several, or into none.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Origin
 
@@ -26,7 +27,7 @@ class Generate(Node):
 
     title = "Generate"
     law_text = "the same generator on the child's change"
-    supports = "LATERAL VIEW [OUTER], LATERAL and SELECT of explode, posexplode, inline, stack, json_tuple and other deterministic generators"
+    supports = "LATERAL VIEW [OUTER], LATERAL and SELECT of explode, posexplode, inline, stack, json_tuple and other deterministic generators; window() over times, tumbling and sliding"
     cost = "the changed rows"
     linear = True
 
@@ -38,6 +39,8 @@ class Generate(Node):
         return (*self.child.columns, *self.outputs)
 
     def select(self, *inputs: str) -> exp.Select:
+        if self.generator.name.lower() == "window":
+            return select((*(col(n) for n in self.child.names), named(self.generator.copy(), self.outputs[0].name))).from_(table(inputs[0]))
         alias = exp.TableAlias(this=exp.to_identifier("g"), columns=[exp.to_identifier(c.name, quoted=True) for c in self.outputs])
         lateral = exp.Lateral(this=self.generator.copy(), view=True, outer=self.outer, alias=alias)
         query = select(col(n) for n in self.names).from_(table(inputs[0]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
 from runnel.algebra import (
     Column,
@@ -28,7 +29,7 @@ from runnel.algebra import (
 )
 from runnel.algebra.condition import conjuncts, together
 from runnel.algebra.node import col, named, references
-from runnel.bind import clock, generators, groups, pivots, recursion, refuse, subqueries, windows
+from runnel.bind import clock, column_names, generators, groups, pivots, recursion, refuse, subqueries, time_windows, windows
 from runnel.bind.expand import join_key
 from runnel.bind.lookup import Lookup, Relation
 from runnel.bind.parse import position
@@ -142,7 +143,8 @@ class Binder:
         windows.determine(self, tree, node, scope)
         if tree.args.get("where"):
             node = subqueries.filtered(self, node, tree.args["where"].this, scope, ctes)
-        selected = [(e.alias_or_name, e.unalias()) for e in self._expanded(tree, scope)]
+        node = time_windows.generated(self, tree, node, scope)
+        selected = [(e.alias_or_name, e.unalias()) for e in self._expanded(tree, node, scope)]
         order = [o.copy() for o in tree.args["order"].expressions] if tree.args.get("order") else []
         empties = None
         if groups.grouped(tree):
@@ -169,16 +171,32 @@ class Binder:
         outputs = Outputs(node, columns, moved, over_nothing)
         return self._cut(tree, outputs, [ordered_by(o, names[i]) for o, i in keys])
 
-    def _expanded(self, tree: exp.Select, scope: Scope) -> list[exp.Expr]:
+    def _expanded(self, tree: exp.Select, node: Node, scope: Scope) -> list[exp.Expr]:
         """The select list, with a star that name resolution left standing spelled out."""
+        for e in [e for e in tree.expressions if isinstance(e, exp.Dot) and isinstance(e.expression, exp.Star)]:
+            e.replace(self._fields(e, node, scope))
         found: list[exp.Expr] = []
         for e in tree.expressions:
             if isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
-                at = [e.table.lower()] if isinstance(e, exp.Column) and e.table else [a for a in scope if a != CLOCKS]
+                at = [e.table.lower()] if isinstance(e, exp.Column) and e.table else [a for a in scope if a not in (CLOCKS, time_windows.PLACE)]
                 found += [exp.alias_(exp.column(n, table=a), n) for a in at for n in scope[a]]
             else:
                 found.append(e)
         return found
+
+    def _fields(self, star: exp.Expr, node: Node, scope: Scope) -> list[exp.Expr]:
+        """s.* of a struct: its fields."""
+        (type_,) = self.types(node, [self.resolve(star.this, scope)])
+        names = column_names.fields(type_)
+        if not names:
+            raise DefinitionError(
+                f'"{star.sql("spark")}" is the star of no table and no struct',
+                code="COLUMN_NOT_FOUND",
+                detail=f"Its type is {type_}.",
+                hint="Write the star of a table, or of a column that is a struct.",
+                position=position(star),
+            )
+        return [exp.alias_(exp.Dot(this=star.this.copy(), expression=exp.to_identifier(n, quoted=True)), n, quoted=True) for n in names]
 
     def _order(self, order: list[exp.Expr], values: Selected, scope: Scope) -> tuple[list[tuple[exp.Expr, int]], Selected]:
         """Each ORDER BY key as the position of an output, or of a hidden column that is added for it."""
@@ -206,16 +224,25 @@ class Binder:
         if not order and not tree.args.get("limit") and not tree.args.get("offset"):
             return outputs
         names = {n.lower(): u for n, u in outputs.columns}
-        keys = []
+        keys: list[exp.Expr] = []
+        hidden: Selected = []
         for o in order:
             e = o.this
             if isinstance(e, exp.Literal) and not e.is_string:
                 keys.append(ordered_by(o, outputs.columns[int(e.this) - 1][1]))
-            elif isinstance(e, exp.Column) and e.name.lower() in names:
-                keys.append(ordered_by(o, names[e.name.lower()]))
-            else:
-                raise refuse.unsupported("ORDER BY of an expression above a set operation", o)
-        return self._cut(tree, outputs, keys)
+                continue
+            value = e.transform(lambda c: col(names[c.name.lower()]) if isinstance(c, exp.Column) and c.name.lower() in names else c)
+            if not isinstance(value, exp.Column):
+                hidden.append(("order", value))
+            keys.append(_reordered(o, value))
+        if not hidden or (not tree.args.get("limit") and not tree.args.get("offset")):
+            return self._cut(tree, outputs, keys)
+        node, added = self.extended(outputs.node, hidden)
+        computed = dict(zip((e for _, e in hidden), added, strict=True))
+        keys = [ordered_by(k, computed[k.this]) if k.this in computed else k for k in keys]
+        cut = self._cut(tree, Outputs(node, outputs.columns, outputs.carried), keys)
+        kept = tuple(c for c in cut.node.columns if c.name not in added)
+        return Outputs(Project(cut.node, kept, tuple(col(c.name) for c in kept)), cut.columns, cut.carried)
 
     def _cut(self, tree: exp.Expr, outputs: Outputs, keys: list[exp.Expr]) -> Outputs:
         """LIMIT and OFFSET over a total order: what ORDER BY leaves open, the other columns decide."""
@@ -276,6 +303,8 @@ class Binder:
             return self.column(expression, scope)
         if (kind := clock.reading(expression)) is not None and kind in scope.get(CLOCKS, {}):
             return clock.value(expression, col(scope[CLOCKS][kind]))
+        if (window := time_windows.value(expression, scope)) is not None:
+            return col(window)
         copy = expression.copy()
         for key, value in expression.args.items():
             if isinstance(value, exp.Expr):
@@ -299,7 +328,7 @@ class Binder:
             matches = [columns[parts[0].lower()] for columns in scope.values() if parts[0].lower() in columns]
             if len(matches) == 1:
                 return col(matches[0])
-        shown = {a: c for a, c in scope.items() if a != CLOCKS}
+        shown = {a: c for a, c in scope.items() if a not in (CLOCKS, time_windows.PLACE)}
         raise DefinitionError(
             f'column "{".".join(parts)}" does not exist here',
             code="COLUMN_NOT_FOUND",
@@ -380,17 +409,21 @@ class Binder:
         around = dict(scope)
         scope.update(names)
         asked = [c for c in conjuncts(condition) if within(c, (exp.Query,))]
-        if asked and (side or kind not in ("", "INNER", "CROSS")):
-            raise refuse.unsupported(f"a subquery in the ON of a {side} {kind} JOIN".replace("  ", " "), join)
+        outwards = bool(side) or kind not in ("", "INNER", "CROSS")
         plain = together([c for c in conjuncts(condition) if c not in asked])
         on = self.resolve(plain, scope) if plain is not None else None
+        for part in asked if outwards else ():
+            left, right, value = self._asked_of_side(left, right, part, around, names, ctes, join)
+            on = exp.and_(*conjuncts(on), value)
+        if outer is not None and (carried or also) and side:
+            if side == "FULL":
+                raise refuse.unsupported("FULL JOIN inside a correlated subquery", join, "Spark itself gives other rows there than SQL defines")
+            left, right = self._same_domain(left, right, carried, also, outer)
         if also and carried:
             same = [exp.NullSafeEQ(this=col(carried[u]), expression=col(also[u])) for u in carried]
             on = exp.and_(*conjuncts(on), *same)
         elif also:
             carried.update(also)
-        if (carried and side in ("RIGHT", "FULL")) or (also and side == "LEFT"):
-            raise refuse.unsupported(f"{side} JOIN inside a correlated subquery", join)
         match (side, kind):
             case (("" | "LEFT"), ("SEMI" | "ANTI")):
                 for alias in names:
@@ -400,6 +433,9 @@ class Binder:
             case ("LEFT", _):
                 return OuterJoin(left, right, on)
             case ("RIGHT", _):
+                carried.update(also)
+                for (alias, name), unique in outer.columns.items() if outer is not None and also else ():
+                    scope.setdefault(alias, {})[name] = also[unique]
                 return OuterJoin(right, left, on)
             case ("FULL", _):
                 return OuterJoin(left, right, on, full=True)
@@ -408,6 +444,29 @@ class Binder:
                 return subqueries.filtered(self, joined, exp.and_(*asked), scope, ctes) if asked else joined
             case _:
                 raise refuse.unsupported(f"{side} {kind} JOIN".strip(), join)
+
+    def _asked_of_side(
+        self, left: Node, right: Node, part: exp.Expr, around: Scope, names: Scope, ctes: Ctes, join: exp.Join
+    ) -> tuple[Node, Node, exp.Expr]:
+        """A condition with a subquery in the ON of a join that pads or tests: a column of the side that it speaks about."""
+        used = {alias for alias, _ in free(part)}
+        if used <= set(names):
+            right, value = subqueries.expression(self, right, subqueries.pushed_not(part), names, ctes)
+        elif used <= set(around):
+            left, value = subqueries.expression(self, left, subqueries.pushed_not(part), around, ctes)
+        else:
+            raise refuse.unsupported("a subquery over both sides in the ON of an outer, semi or anti join", join)
+        return left, right, value
+
+    def _same_domain(self, left: Node, right: Node, carried: dict[str, str], also: dict[str, str], outer: Outer) -> tuple[Node, Node]:
+        """Both sides of a padding join beside the outer values, so that a padded row still says for which of them it is."""
+        if not carried:
+            left, found = self._with_domain(left, {}, outer)
+            carried.update(found)
+        if not also:
+            right, found = self._with_domain(right, {}, outer)
+            also.update(found)
+        return left, right
 
     def relation(self, tree: exp.Expr, ctes: Ctes, outer: Outer | None) -> tuple[Node, Scope, dict[str, str]]:
         """One item of FROM: its rows, its columns by alias, and the outer columns it carries."""
@@ -501,17 +560,21 @@ def renamed(outputs: Outputs, aliased: exp.Expr) -> Outputs:
 
 def ordered_by(o: exp.Expr, name: str) -> exp.Expr:
     """An ORDER BY key with its direction, over a column."""
+    return _reordered(o, col(name))
+
+
+def _reordered(o: exp.Expr, value: exp.Expr) -> exp.Expr:
     copy = o.copy()
-    copy.set("this", col(name))
+    copy.set("this", value)
     return copy
 
 
 def number(clause: exp.Expr | None) -> int | None:
-    """The constant of LIMIT or OFFSET."""
+    """The constant of LIMIT or OFFSET, which may be written as a sum."""
     if clause is None:
         return None
-    value = clause.expression
-    if isinstance(value, exp.Literal) and not value.is_string:
+    value = simplify(clause.expression.copy(), dialect="spark")
+    if isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
         return int(value.this)
     if isinstance(value, exp.Var | exp.Column) and value.name.upper() == "ALL":
         return None

@@ -47,7 +47,7 @@ UNDETERMINED: dict[str, str] = {
     "kll_sketch_agg_double": _RANDOM,
     "kll_sketch_agg_float": _RANDOM,
 }
-"""Aggregates with no determined form, each with the reason. COUNT_MIN_SKETCH, APPROX_COUNT_DISTINCT and the bitmap and
+"""Aggregates with no determined form, each with the reason; `differentiate` keeps them at the root of a query. COUNT_MIN_SKETCH, APPROX_COUNT_DISTINCT and the bitmap and
 theta functions are not among them: the same rows give them the same bytes in any order."""
 
 

@@ -13,6 +13,10 @@ from typing import Any, ClassVar, TypeVar
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from runnel.bind import pipes
+from runnel.bind.tokens import UNSIGNED_SHIFT, respelled
 
 T = TypeVar("T", bound=exp.Expr)
 
@@ -45,8 +49,8 @@ class _Percentile:
 class SparkText(Spark):
     """Spark SQL as Spark 4.1 reads it.
 
-    A doubled quote inside a string is a quote, the unit of DATE_TRUNC may be a column, and ARRAY_SIZE is not SIZE, which
-    gives -1 for NULL outside ANSI mode.
+    A doubled quote inside a string is a quote, the unit of DATE_TRUNC may be a column, ARRAY_SIZE is not SIZE, which
+    gives -1 for NULL outside ANSI mode, and `v:a` takes a part of a variant.
 
     >>> import sqlglot
     >>> sqlglot.parse_one("SELECT 'it''s', DATE_TRUNC(unit, t), ARRAY_SIZE(a)", dialect=SparkText).sql("spark")
@@ -57,6 +61,7 @@ class SparkText(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
     class Parser(SparkParser):
+        COLON_IS_VARIANT_EXTRACT: ClassVar[bool] = True
         FUNCTIONS: ClassVar[dict[str, Any]] = {
             **{k: v for k, v in SparkParser.FUNCTIONS.items() if k != "ARRAY_SIZE"},
             "DATE_TRUNC": _when("DATE_TRUNC", lambda args: len(args) == 2 and _names(args[0], _TIME_UNITS)),
@@ -66,6 +71,28 @@ class SparkText(Spark):
             **SparkParser.FUNCTION_PARSERS,
             "PERCENTILE": lambda self: self._parse_distinct_arg_function(_Percentile),
         }
+
+        PIPE_SYNTAX_TRANSFORM_PARSERS: ClassVar[dict[str, Any]] = pipes.steps(SparkParser.PIPE_SYNTAX_TRANSFORM_PARSERS)
+
+        def _parse_pipe_syntax_join(self, query: exp.Query) -> exp.Query | None:
+            return super()._parse_pipe_syntax_join(pipes.closed(query))
+
+        def parse(self, raw_tokens: list[Token], sql: str) -> list[exp.Expr | None]:
+            return super().parse(respelled(raw_tokens), sql)
+
+        def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
+            """Sums, and the shifts that bind them: `7 & 8 >> 1` is `7 & (8 >> 1)`."""
+            this = super()._parse_term(parse_mod)
+            while this is not None:
+                if self._match(UNSIGNED_SHIFT):
+                    this = exp.Anonymous(this="SHIFTRIGHTUNSIGNED", expressions=[this, super()._parse_term()])
+                elif self._match_pair(TokenType.GT, TokenType.GT):
+                    this = self.expression(exp.BitwiseRightShift(this=this, expression=super()._parse_term()))
+                elif self._match_pair(TokenType.LT, TokenType.LT):
+                    this = self.expression(exp.BitwiseLeftShift(this=this, expression=super()._parse_term()))
+                else:
+                    break
+            return this
 
 
 def faithful(tree: T) -> T:
@@ -95,6 +122,8 @@ def _faithful(node: exp.Expr) -> exp.Expr:
         case exp.GroupConcat() if node.args.get("separator") is None:
             node.set("separator", exp.Literal.string(""))
             return node
+        case exp.JSONExtract() if node.args.get("variant_extract"):
+            return _call("VARIANT_GET", node.this, exp.Literal.string(_path(node.expression)), exp.Literal.string("variant"))
         case exp.ToChar():
             return _call("TO_CHAR", node.this, node.args.get("format"))
         case exp.ParseJSON():
@@ -113,3 +142,16 @@ def _faithful(node: exp.Expr) -> exp.Expr:
 
 def _call(name: str, *arguments: exp.Expr | None) -> exp.Expr:
     return exp.Anonymous(this=name, expressions=[a for a in arguments if a is not None])
+
+
+def _path(path: exp.Expr) -> str:
+    """A JSON path as text.
+
+    >>> _path(exp.JSONPath(expressions=[exp.JSONPathRoot(), exp.JSONPathKey(this="a"), exp.JSONPathSubscript(this=0), exp.JSONPathKey(this="b c")]))
+    "$.a[0]['b c']"
+    """
+    text = "$"
+    for part in path.expressions[1:]:
+        name = str(part.this)
+        text += f"[{name}]" if isinstance(part, exp.JSONPathSubscript) else f".{name}" if name.isidentifier() else f"['{name}']"
+    return text

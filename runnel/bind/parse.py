@@ -45,6 +45,10 @@ def parse_query(text: str) -> exp.Query:
     while isinstance(tree, exp.Subquery | exp.Paren) and isinstance(tree.this, exp.Query):
         tree = tree.this
     _check_tree(tree)
+    if "|>" in text and isinstance(tree, exp.Query):
+        tree = sqlglot.parse_one(tree.sql("spark"), dialect=SparkText)  # the parser spells pipes as WITH queries whose parts it knows only now
+    if isinstance(tree, exp.Values):
+        tree = exp.select("*").from_(tree)
     if not isinstance(tree, exp.Query):
         raise DefinitionError(
             "a stream table is defined by a query", code="SYNTAX", detail=f"The statement is {_kind(tree)}.", hint="Begin with SELECT or WITH."

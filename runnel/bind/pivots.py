@@ -38,13 +38,8 @@ def _pivot(binder: Binder, node: Node, scope: Scope, columns: dict[str, str], pi
     for value in field.expressions:
         wanted = _parts(value.unalias())
         test = exp.and_(*(exp.NullSafeEQ(this=t.copy(), expression=w.copy()) for t, w in zip(tested, wanted, strict=True)))
-        label = (
-            value.alias
-            if isinstance(value, exp.PivotAlias | exp.Alias)
-            else "_".join(w.name if isinstance(w, exp.Literal | exp.Null) else w.sql("spark") for w in wanted)
-        )
         filters.append(("chosen", test))
-        made += [(f"{label}_{alias or call.sql('spark')}" if len(calls) > 1 else label, len(filters) - 1, call) for alias, call in calls]
+        made += [(named_(label(value), alias, call, len(calls)), len(filters) - 1, call) for alias, call in calls]
     node, arguments = binder.extended(node, [("argument", a) for a in dict.fromkeys(a for _, c in calls for a in groups.arguments(c))])
     names = dict(zip(dict.fromkeys(a for _, c in calls for a in groups.arguments(c)), arguments, strict=True))
     node, chosen = binder.extended(node, filters)
@@ -62,6 +57,47 @@ def _pivot(binder: Binder, node: Node, scope: Scope, columns: dict[str, str], pi
     ]
     node = Project(aggregate, (*aggregate.key_columns, *outputs), (*(col(k) for k in aggregate.keys), *values))
     return node, keys | {n.lower(): o.name for (n, _, _), o in zip(made, outputs, strict=True)}
+
+
+def label(value: exp.Expr) -> str:
+    """What Spark calls a value of PIVOT: its alias, the value itself, or several in braces.
+
+    >>> import sqlglot
+    >>> label(sqlglot.parse_one("('a', 1)", dialect="spark")), label(sqlglot.parse_one("'a'", dialect="spark"))
+    ('{a, 1}', 'a')
+    """
+    if isinstance(value, exp.PivotAlias | exp.Alias):
+        return value.alias
+    parts = [w.name if isinstance(w, exp.Literal) else w.sql("spark") for w in _parts(value)]
+    return parts[0] if len(parts) == 1 else f"{{{', '.join(parts)}}}"
+
+
+def named_(value: str, alias: str, call: exp.Expr, calls: int) -> str:
+    """The column of one value and one call."""
+    return f"{value}_{alias or call.sql('spark')}" if calls > 1 else value
+
+
+def name_pivots(tree: exp.Query) -> exp.Query:
+    """The query in which every PIVOT says what its columns are called, as name resolution wants to know."""
+    if tree.find(exp.Pivot) is None:
+        return tree
+    root = tree.copy()
+    for pivot in root.find_all(exp.Pivot):
+        fields = pivot.args.get("fields") or []
+        if pivot.args.get("unpivot") or len(fields) != 1:
+            continue
+        calls = [(e.alias if isinstance(e, exp.Alias) else "", e.unalias()) for e in pivot.expressions]
+        made = [named_(label(v), alias, call, len(calls)) for v in fields[0].expressions for alias, call in calls]
+        pivot.set("columns", [exp.to_identifier(n, quoted=True) for n in made])
+    return root
+
+
+def plain_pivots(tree: exp.Query) -> exp.Query:
+    """The query in which PIVOT reads columns without a table before them, the only way to name them after it is gone."""
+    root = tree.copy()
+    for column in [c for pivot in root.find_all(exp.Pivot) for c in pivot.find_all(exp.Column)]:
+        column.set("table", None)
+    return root
 
 
 def _unpivot(binder: Binder, node: Node, scope: Scope, columns: dict[str, str], pivot: exp.Expr) -> tuple[Node, dict[str, str]]:

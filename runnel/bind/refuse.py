@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from runnel.bind.determine import UNDETERMINED
 from runnel.bind.parse import position
 from runnel.errors import DefinitionError, Unsupported
 
@@ -34,8 +33,6 @@ def nondeterministic(tree: exp.Expr) -> None:
 def constructs(tree: exp.Expr) -> None:
     """Refuse what the algebra has no operator for, wherever it stands."""
     for node in tree.walk():
-        if isinstance(node, exp.Func) and (because := UNDETERMINED.get(function_name(node))) is not None:
-            raise unsupported(f"{function_name(node)}()", node, because)
         for kind, title, because in _CONSTRUCTS:
             if isinstance(node, kind):
                 raise unsupported(title, node, because)

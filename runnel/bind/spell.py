@@ -32,7 +32,7 @@ def spell(tree: exp.Query) -> exp.Query:
     for select in reversed(list(tree.find_all(exp.Select))):  # inner ones first, since outer ones are copied
         if not _own_words(select):
             continue
-        said = transforms.eliminate_distinct_on(transforms.eliminate_qualify(select.copy()))
+        said = _with_columns(transforms.eliminate_distinct_on(transforms.eliminate_qualify(select.copy())))
         if select is tree:
             assert isinstance(said, exp.Query)
             tree = said
@@ -41,6 +41,14 @@ def spell(tree: exp.Query) -> exp.Query:
     result = tree.transform(_quantified)
     assert isinstance(result, exp.Query)
     return result
+
+
+def _with_columns(query: exp.Expr) -> exp.Expr:
+    """The select list over columns, where the library leaves bare names that resolution would pass over."""
+    for item in list(query.expressions):
+        if isinstance(item, exp.Identifier):
+            item.replace(exp.column(item.copy()))
+    return query
 
 
 def foreign(tree: exp.Expr) -> bool:

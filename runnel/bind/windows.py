@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from runnel.algebra import Column, Node, Window
+from runnel.algebra.aggregate import instead
 from runnel.algebra.functions import rule
 from runnel.algebra.node import col, references
 from runnel.bind import groups, refuse
@@ -144,7 +145,7 @@ def _bound(binder: Binder, node: Node, call: exp.Expr, carried: list[str]) -> tu
     call.set("partition_by", [col(k) for k in dict.fromkeys(keys)])
     if not keys:
         binder.notes.append("a window without PARTITION BY is recomputed whole at each change")
-    value = _exact(call, node)
+    node, value = _steady(binder, node, call)
     made: dict[exp.Expr, exp.Expr] = {}
     for part in dict.fromkeys(within(value, (exp.Window,))):
         output = Column(binder.fresh(_name(part)), _type(binder, node, part))
@@ -153,22 +154,45 @@ def _bound(binder: Binder, node: Node, call: exp.Expr, carried: list[str]) -> tu
     return node, _swapped(value, made)
 
 
-def _exact(call: exp.Expr, node: Node) -> exp.Expr:
-    """Sums of floats over a frame by their exact parts, so that the same rows give the same bits in any order."""
-    types = {c.name: c.type for c in node.columns}
-    inner = _function(call.this)
-    if not isinstance(inner, exp.Sum | exp.Avg) or not isinstance(inner.this, exp.Column) or types.get(inner.this.name) not in ("float", "double"):
-        return call
-    kept = rule(call.this, types, "double")
-    if kept.finish is None:
-        return call
+def _steady(binder: Binder, node: Node, call: exp.Expr) -> tuple[Node, exp.Expr]:
+    """A call that adds doubles up, written so that the same rows give the same bits in any order."""
+    wide, plain = _over_columns(binder, node, call)
+    kept = rule(plain.this, {c.name: c.type for c in wide.columns}, "double")
+    spec = plain.args.get("spec")
+    if kept.stable or (spec is not None and str(spec.args.get("kind", "")).upper() == "ROWS" and kept.finish is None):
+        return node, call  # a frame in ROWS has a total order, and Spark adds up in that order
+    if kept.finish is not None:
+        sums = (_instead(plain, exp.Sum(this=p.summand(exp.Literal.number(1)))) for p in kept.partials)
+        return wide, exp.paren(kept.finish(*(exp.func("coalesce", s, exp.Literal.number(0)) for s in sums)))
+    if plain.args.get("order") is None and spec is None:
+        plain.set("order", exp.Order(expressions=[exp.Ordered(this=col(c), nulls_first=True) for c in sorted(references(plain.this))]))
+        plain.set("spec", _everything())
+        return wide, plain
+    if kept.fold is None:
+        return node, call
+    collected = plain.copy()
+    collected.set("this", instead(plain.this, kept.fold.collected))
+    return wide, kept.fold.value(collected)
 
-    def over(summand: exp.Expr) -> exp.Expr:
-        copy = call.copy()
-        copy.set("this", exp.Sum(this=summand))
-        return exp.func("coalesce", copy, exp.Literal.number(0))
 
-    return exp.paren(kept.finish(*(over(p.summand(exp.Literal.number(1))) for p in kept.partials)))
+def _over_columns(binder: Binder, node: Node, call: exp.Expr) -> tuple[Node, exp.Expr]:
+    """A call whose arguments and FILTER are columns of the node."""
+    copy = call.copy()
+    inner = _function(copy.this)
+    written = [a for a in (inner.args.get("this"), inner.args.get("expression"), *inner.expressions) if isinstance(a, exp.Expr)]
+    written += [w.this for w in copy.this.find_all(exp.Where)]
+    found = [a for a in written if references(a) and not isinstance(a, exp.Distinct)]
+    node, names = binder.extended(node, [(groups.hint(a), a) for a in found])
+    for argument, name in zip(found, names, strict=True):
+        argument.replace(col(name))
+    return node, copy
+
+
+def _instead(call: exp.Expr, function: exp.Expr) -> exp.Expr:
+    """Another function over the same frame; the rule of the call has its FILTER in it."""
+    copy = call.copy()
+    copy.set("this", function)
+    return copy
 
 
 def _type(binder: Binder, node: Node, call: exp.Expr) -> str:

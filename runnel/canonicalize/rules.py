@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 from runnel.algebra import Domain, Node
 from runnel.canonicalize.decorrelate import decorrelate
@@ -13,6 +12,7 @@ from runnel.canonicalize.merge_filters import merge_filters
 from runnel.canonicalize.merge_projects import merge_projects
 from runnel.canonicalize.prune_columns import prune_columns
 from runnel.canonicalize.pull_up_correlation import pull_up_correlation
+from runnel.passes import Pass
 
 Rule = Callable[[Node], Node]
 
@@ -30,15 +30,6 @@ RULES: tuple[Rule, ...] = (
     prune_columns,  # late: it asks what is still used
     merge_projects,  # again: a window that nobody reads is gone from between two projections
 )
-
-
-@dataclass(frozen=True)
-class Pass:
-    """One line of `explain --trace`."""
-
-    rule: str
-    changed: bool
-    tree: str
 
 
 def canonicalize(node: Node, disabled: Collection[str] = (), trace: list[Pass] | None = None) -> Node:

@@ -15,6 +15,7 @@ def below(expression: exp.Expr, project: Project) -> exp.Expr:
         if not isinstance(e, exp.Column):
             return e
         found = defined[e.name]
-        return found.copy() if isinstance(found, exp.Column | exp.Literal) else exp.paren(found.copy())
+        closed = isinstance(found, exp.Column | exp.Literal | exp.Paren) or isinstance(e.parent, exp.Paren)
+        return found.copy() if closed else exp.paren(found.copy())
 
     return expression.copy().transform(swap)

@@ -4,7 +4,8 @@ Comes in: a canonical tree and the `Facts` of a refresh. Goes out: a `Layout` (o
 facts). No pyspark here; the SQL runs on Spark and, transpiled, on DuckDB.
 """
 
+from runnel.differentiate.arbitrary import arbitrary_columns
 from runnel.differentiate.layout import Layout
 from runnel.differentiate.plan import ChangePlan, InputFace, Root, differentiate, recompute, root_of, rows_layout
 
-__all__ = ["ChangePlan", "InputFace", "Layout", "Root", "differentiate", "recompute", "root_of", "rows_layout"]
+__all__ = ["ChangePlan", "InputFace", "Layout", "Root", "arbitrary_columns", "differentiate", "recompute", "root_of", "rows_layout"]

@@ -167,8 +167,8 @@ def differentiate(root: Root, facts: Facts, laws: bool = True) -> ChangePlan:
 def recompute(root: Root, stored: str | None) -> ChangePlan:
     """query(after) - stored content, in the stored shape. `stored` names the relation with the content kept so far
     (stored columns and weight); None on the first load."""
-    steps = Steps()
     node, layout = root.maintained, root.layout
+    steps = Steps(kept=node if root.replaces else None)
     names = [c.name for c in layout.stored]
     if layout.kind == "rows":
         now = exp.select(*(col(n) for n in names), named(exp.cast(exp.Literal.number(1), "bigint"), WEIGHT)).from_(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runnel.algebra import Face, Facts
-from runnel.canonicalize.rules import Pass
+from runnel.bind import bind
 from runnel.differentiate import differentiate, recompute
 from runnel.errors import RunnelError
 from runnel.execute.engine import Engine
@@ -14,9 +14,10 @@ from runnel.execute.jobs import Jobs
 from runnel.execute.prepare import rebind
 from runnel.execute.refresh import STAGES, STORED, Work, changes, decision, plan, probe
 from runnel.observe.record import Action
+from runnel.passes import Pass
 from runnel.sources.facts import SourceFacts
 
-BORDERS = ("definition", "tree", "canonical", "layout", "facts", "decision", "plan", "reading", "stages")
+BORDERS = ("definition", "rewrites", "tree", "canonical", "layout", "facts", "decision", "plan", "reading", "stages")
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ def explain(engine: Engine, name: str, trace: bool = False) -> Explanation:
             tree, root = rebind(definition, engine.lookup(), engine.settings, passes)
             borders |= {"tree": str(tree), "canonical": str(root.maintained) if root.layout.kind == "rows" else f"maintained:\n{root.maintained}"}
             if trace:
-                borders["canonical"] = "\n".join(
-                    f"-- {p.rule}: {'changed' if p.changed else 'no change'}\n{p.tree if p.changed else ''}".rstrip() for p in passes
-                )
+                rewrites: list[Pass] = []
+                bind(definition.text, engine.lookup(), trace=rewrites)
+                borders |= {"rewrites": "\n".join(map(str, rewrites)), "canonical": "\n".join(map(str, passes))}
         for stage in (probe, changes, decision, plan):
             stage(work)
         borders["facts"] = "\n".join(map(str, work.facts))

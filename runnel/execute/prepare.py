@@ -10,19 +10,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 from sqlglot import exp
 
-from runnel.algebra import WEIGHT, Aggregate, Column, Node, Scan
-from runnel.bind import bind, clock, parse_query, refuse
+from runnel.algebra import WEIGHT, Column, Node, Scan
+from runnel.bind import Bound, bind, clock, parse_query, refuse
 from runnel.bind.expand import expand
 from runnel.bind.faithful import faithful
 from runnel.bind.lookup import Relation
 from runnel.bind.spell import foreign, spell
 from runnel.canonicalize import canonicalize
-from runnel.canonicalize.rules import Pass
 from runnel.definition import Definition, SourceRef
-from runnel.differentiate import Layout, Root, root_of, rows_layout
+from runnel.differentiate import Layout, Root, arbitrary_columns, root_of, rows_layout
 from runnel.errors import DefinitionError, Internal, Unsupported
 from runnel.execute.lookup import SparkLookup
 from runnel.observe.record import Mode
+from runnel.passes import Pass
 from runnel.settings import Settings
 from runnel.sources.delta_log import DeltaLog
 from runnel.tables.content import HASH, LEVEL, finished_sql, quote
@@ -62,7 +62,7 @@ def prepare(
         )
     sql, refused, bound, first = faithful(tree.copy()).sql("spark"), "", None, None
     try:
-        first = bind(text, lookup)
+        first = bind(text, lookup, settings.disabled_rules)
         sql = first.sql
         # Bound from the text that is kept, so that binding it again later gives the same names.
         bound = bind(sql, lookup)
@@ -79,12 +79,14 @@ def prepare(
     _check_output(output)
     if mode is not Mode.FULL:
         _check_deterministic(spark, spoken)
-    root = root_of(canonicalize(bound.node, settings.disabled_rules), output) if bound is not None else None
-    if root is not None and (unstable := unstable_inside(root)):
-        refused = f"{unstable} inside a larger query is not maintained incrementally: its last digits depend on the order of rows"
-        if mode.applies_changes:
-            raise Unsupported(refused, hint="Make it a stream table of its own, and read that.", construct=unstable)
-        root = None
+    root, unchecked = None, tuple[str, ...]()
+    if bound is not None:
+        try:
+            root, unchecked = _rooted(bound, settings, output)
+        except Unsupported as error:
+            if mode.applies_changes:
+                raise
+            refused = error.message
     layout = root.layout if root is not None else rows_layout(_storable(output), output)
     _check_printed(lookup, sql, output)
     layout = agreeing(spark, layout, spark.sql(spoken).schema)
@@ -102,31 +104,31 @@ def prepare(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         clocks=clock.readings(tree),
         functions=tuple(sorted({f.name.lower() for f in tree.find_all(exp.Anonymous)} & lookup.user_functions())) if _calls_unknown(tree) else (),
-        notes=first.notes if first is not None else (),
+        notes=_notes(first, unchecked),
+        unchecked=unchecked,
     )
     return Prepared(definition, root, backing_schema(spark, layout))
+
+
+def _rooted(bound: Bound, settings: Settings, output: tuple[Column, ...]) -> tuple[Root, tuple[str, ...]]:
+    """What is kept of a query, and the columns of its result that cannot be checked."""
+    tree = canonicalize(bound.node, settings.disabled_rules)
+    root = root_of(tree, output)
+    return root, tuple(output[i].name for i in arbitrary_columns(tree, root))
+
+
+def _notes(bound: Bound | None, unchecked: tuple[str, ...]) -> tuple[str, ...]:
+    said = bound.notes if bound is not None else ()
+    return (*said, f"{', '.join(unchecked)}: one of several correct results, which verify does not compare") if unchecked else said
 
 
 def _calls_unknown(tree: exp.Expr) -> bool:
     return tree.find(exp.Anonymous) is not None
 
 
-def unstable_inside(root: Root) -> str | None:
-    """A call whose last bits follow the order of rows, where its rows before a refresh would have to be computed again.
-
-    At the root they are read from what is stored, and sums of floats are kept exactly.
-    """
-    for node in root.maintained.walk():
-        if isinstance(node, Aggregate) and not (root.replaces and node is root.maintained):
-            for call, kept in zip(node.calls, node.rules, strict=True):
-                if kept.finish is None and not kept.stable:
-                    return call.expression.sql("spark").partition("(")[0] + "()"
-    return None
-
-
 def rebind(definition: Definition, lookup: SparkLookup, settings: Settings, trace: list[Pass] | None = None) -> tuple[Node, Root]:
     """The trees of a stored definition, bound and canonical."""
-    bound = bind(definition.sql, lookup)
+    bound = bind(definition.sql, lookup, settings.disabled_rules)
     return bound.node, root_of(canonicalize(bound.node, settings.disabled_rules, trace), definition.layout.output)
 
 

@@ -139,8 +139,23 @@ def parse(text: str) -> Fixture:
 
 def _table(heading: str, body: str) -> Table:
     name, _, columns = heading.partition("(")
-    pairs = [tuple(c.strip().split(" ", 1)) for c in re.split(r",(?![^(]*\))", columns.rstrip().removesuffix(")"))]
+    pairs = [tuple(c.strip().split(" ", 1)) for c in _split(columns.rstrip().removesuffix(")"))]
     return Table(name.strip(), pairs, _rows(body)[1])  # type: ignore[arg-type]
+
+
+def _split(columns: str) -> list[str]:
+    """
+    >>> _split("id int, n decimal(10,2), s struct<a:int,b:array<int>>")
+    ['id int', ' n decimal(10,2)', ' s struct<a:int,b:array<int>>']
+    """
+    parts, depth = [""], 0
+    for character in columns:
+        depth += (character in "(<") - (character in ")>")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _commit(title: str, body: str) -> Commit:

@@ -173,7 +173,7 @@ def _laterals_as_joins(select: exp.Select) -> exp.Select:
 
 
 def _lateral_join(lateral: exp.Lateral, outer: bool, name: str = "_t") -> exp.Join:
-    alias = lateral.args["alias"]
+    alias = lateral.args.get("alias") or exp.TableAlias()
     columns = [c.sql("duckdb") for c in alias.args.get("columns") or ()]
     called = alias.this.sql("duckdb") if alias.this else name
     inner, given, outer_call = _generated(lateral.this, columns)

@@ -5,7 +5,7 @@
 *touched groups*: the result is computed again for the groups that a change touches.
 
 Comes in: a call over plain columns, with its FILTER. Goes out: a `Rule`. One file per idea: what is summed for counts and
-sums, floats, moments, booleans, bits.
+sums, floats, moments, booleans, bits; and the fold of sorted values for what has no exact sums.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from runnel.algebra.functions import bits, booleans, moments, sums
-from runnel.algebra.functions.classes import CLASSES, MERGEABLE
-from runnel.algebra.functions.partial import ADDITIVE, MERGEABLE_ON_INSERTS, TOUCHED_GROUPS, Partial, Rule, only, recomputed
-from runnel.algebra.functions.reading import Reading, function_name, is_aggregate, read
+from runnel.algebra.functions.classes import ARBITRARY, CLASSES, MERGEABLE
+from runnel.algebra.functions.folds import OF_ONE, OF_TWO, SUMS, fold
+from runnel.algebra.functions.partial import ADDITIVE, MERGEABLE_ON_INSERTS, TOUCHED_GROUPS, Partial, Rule, folded, only, recomputed
+from runnel.algebra.functions.reading import Reading, function_name, function_of, is_aggregate, read
 
 __all__ = [
     "ADDITIVE",
+    "ARBITRARY",
     "CLASSES",
     "MERGEABLE_ON_INSERTS",
     "TOUCHED_GROUPS",
     "Partial",
     "Rule",
     "function_name",
+    "function_of",
     "is_aggregate",
     "rule",
 ]
@@ -43,10 +46,21 @@ def rule(call: exp.Expr, types: Mapping[str, str], result: str) -> Rule:
     ('additive', ['x__sum__where__f', 'x__present__where__f'])
     """
     reading = read(call)
-    if reading.distinct or not reading.plain:
+    if reading.name in ARBITRARY:
+        return folded(None)
+    if not reading.plain:
         return recomputed()
+    if reading.distinct:
+        return folded(fold(reading, result)) if _rounds(reading, types) else recomputed()
     for build in _BUILDERS:
         if (found := build(reading, types, result)) is not None:
             return only(found, reading.filter, "where", reading.filter.name) if isinstance(reading.filter, exp.Column) else found
     merges = reading.name in MERGEABLE and reading.filter is None and reading.columns is not None and len(reading.columns) == 1
     return recomputed(MERGEABLE_ON_INSERTS if merges else TOUCHED_GROUPS)
+
+
+def _rounds(reading: Reading, types: Mapping[str, str]) -> bool:
+    """Whether a call adds doubles up, so that its last bits follow the order of rows."""
+    rounding = {"avg": ("float", "double", "string", "bigint")}.get(reading.name, ("float", "double", "string"))
+    added = {types.get(c.name, "") for a in reading.arguments for c in a.find_all(exp.Column)}
+    return reading.name in (*OF_ONE, *OF_TWO) or (reading.name in SUMS and bool(added & set(rounding)))

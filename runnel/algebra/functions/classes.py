@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 _SUMS = "additive (integers, floats by exact limbs, decimals up to 27 digits or up to 6 after the point)"
-_MOMENTS = "additive (integers up to INT, decimals up to 10 digits); else touched groups"
+_MOMENTS = "additive (integers up to INT, decimals up to 10 digits); else touched groups, below another operator by a fold of the sorted values"
 _BITS = "additive (integers up to INT); BIGINT "
 _INSERTS = "mergeable on inserts"
 _GROUPS = "touched groups"
+_FOLDED = "touched groups, below another operator by a fold of the sorted values"
 _DETERMINED = "touched groups, after a rewrite that makes the result independent of the order of rows"
-_UNDETERMINED = "not maintained: the result depends on the order of rows"
+_ARBITRARY = "touched groups, at the root of a query only: one of the results that the order of rows permits, and `verify` leaves it out"
 
 MERGEABLE = frozenset({"min", "max", "bit_and", "bit_or"})
 
@@ -17,9 +18,9 @@ CLASSES: dict[str, str] = {
     "any_value": _DETERMINED,
     "approx_count_distinct": "touched groups",
     "approx_percentile": _DETERMINED,
-    "approx_top_k": _UNDETERMINED,
-    "approx_top_k_accumulate": _UNDETERMINED,
-    "approx_top_k_combine": _UNDETERMINED,
+    "approx_top_k": _ARBITRARY,
+    "approx_top_k_accumulate": _ARBITRARY,
+    "approx_top_k_combine": _ARBITRARY,
     "array_agg": _DETERMINED,
     "avg": _SUMS,
     "bit_and": f"{_BITS}{_INSERTS}",
@@ -43,16 +44,16 @@ CLASSES: dict[str, str] = {
     "first_value": _DETERMINED,
     "grouping": "describes the grouping set",
     "grouping_id": "describes the grouping set",
-    "histogram_numeric": _UNDETERMINED,
-    "hll_sketch_agg": _UNDETERMINED,
-    "hll_union_agg": _UNDETERMINED,
-    "kll_merge_agg_bigint": _UNDETERMINED,
-    "kll_merge_agg_double": _UNDETERMINED,
-    "kll_merge_agg_float": _UNDETERMINED,
-    "kll_sketch_agg_bigint": _UNDETERMINED,
-    "kll_sketch_agg_double": _UNDETERMINED,
-    "kll_sketch_agg_float": _UNDETERMINED,
-    "kurtosis": _GROUPS,
+    "histogram_numeric": _ARBITRARY,
+    "hll_sketch_agg": _ARBITRARY,
+    "hll_union_agg": _ARBITRARY,
+    "kll_merge_agg_bigint": _ARBITRARY,
+    "kll_merge_agg_double": _ARBITRARY,
+    "kll_merge_agg_float": _ARBITRARY,
+    "kll_sketch_agg_bigint": _ARBITRARY,
+    "kll_sketch_agg_double": _ARBITRARY,
+    "kll_sketch_agg_float": _ARBITRARY,
+    "kurtosis": _FOLDED,
     "last": _DETERMINED,
     "last_value": _DETERMINED,
     "listagg": _DETERMINED,
@@ -76,7 +77,7 @@ CLASSES: dict[str, str] = {
     "regr_sxx": _MOMENTS,
     "regr_sxy": _MOMENTS,
     "regr_syy": _MOMENTS,
-    "skewness": _GROUPS,
+    "skewness": _FOLDED,
     "some": "additive",
     "std": _MOMENTS,
     "stddev": _MOMENTS,
@@ -94,3 +95,6 @@ CLASSES: dict[str, str] = {
     "variance": _MOMENTS,
 }
 """DISTINCT puts every function into the class of touched groups."""
+
+ARBITRARY = frozenset(name for name, how in CLASSES.items() if how is _ARBITRARY)
+"""Functions whose result follows the order of rows and cannot be made to follow from the rows alone."""

@@ -6,9 +6,10 @@ units of their last digit, and the difference is exact; only then does it become
 integers up to INT (a group may have 10^9 rows of the largest values) and for decimals of up to ten digits.
 
 DOUBLE, FLOAT, BIGINT and wider decimals have no such exact sums: their squares need more than 38 digits. Spark's own
-result, which updates a mean row by row, would not be met to nine digits, so their groups are computed again.
+result, which updates a mean row by row, would not be met to nine digits, so their groups are computed again, by a fold
+of their sorted values. SKEWNESS and KURTOSIS would need Σx⁴ and are computed again too.
 
-NULL in either argument leaves the row out. SKEWNESS and KURTOSIS would need Σx⁴ and are computed again too.
+NULL in either argument leaves the row out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from runnel.algebra.functions.folds import fold
 from runnel.algebra.functions.partial import (
     Partial,
     Rule,
@@ -24,11 +26,11 @@ from runnel.algebra.functions.partial import (
     decimal_of,
     divide,
     double,
+    folded,
     integer,
     is_not_null,
     only,
     present,
-    recomputed,
     times,
     unless_missing,
     when,
@@ -49,12 +51,12 @@ _TWO = (
 
 def rule(call: Reading, types: Mapping[str, str], result: str) -> Rule | None:
     if call.name in ("skewness", "kurtosis"):
-        return recomputed(stable=False)
+        return folded(fold(call, result))
     if call.name not in (*_ONE, *_TWO):
         return None
     columns = call.columns
     if columns is None or len(columns) != (1 if call.name in _ONE else 2):
-        return recomputed(stable=False)
+        return folded(fold(call, result))
     if call.name == "regr_count":
         return additive((present(*columns),), lambda n: n)
     if call.name in ("regr_avgx", "regr_avgy"):
@@ -62,7 +64,7 @@ def rule(call: Reading, types: Mapping[str, str], result: str) -> Rule | None:
         average = sum_or_avg("avg", value, types[value], result)
         return only(average, is_not_null(other), "with", other) if other != value else average
     if not all(_exact(types[c]) for c in columns):
-        return recomputed(stable=False)
+        return folded(fold(call, result))
     return _of_one(call.name, columns[0], types) if call.name in _ONE else _of_two(call.name, columns, types)
 
 

@@ -32,6 +32,14 @@ class Partial:
 
 
 @dataclass(frozen=True)
+class Fold:
+    """Another way to the result of a call: the call that collects the values of a group, and the result over the list."""
+
+    collected: exp.Expr
+    value: Callable[[exp.Expr], exp.Expr]
+
+
+@dataclass(frozen=True)
 class Rule:
     """How one call is kept: its partial sums and the expression that finishes them, or neither when it is not additive.
 
@@ -45,6 +53,8 @@ class Rule:
     stable: bool = True
     merges: bool = False
     """Over rows that only come, the result is the same call over the old result and the new values."""
+    fold: Fold | None = None
+    """For a call that is neither stable nor additive: a way to its result that is stable."""
 
     def __post_init__(self) -> None:
         assert (self.kind == ADDITIVE) == (self.finish is not None), f"a rule that is {self.kind} cannot be finished from partial sums"
@@ -54,8 +64,13 @@ def additive(partials: tuple[Partial, ...], finish: Finish, stable: bool = True)
     return Rule(ADDITIVE, partials, finish, stable)
 
 
-def recomputed(kind: str = TOUCHED_GROUPS, stable: bool = True) -> Rule:
-    return Rule(kind, stable=stable, merges=kind == MERGEABLE_ON_INSERTS)
+def recomputed(kind: str = TOUCHED_GROUPS) -> Rule:
+    return Rule(kind, merges=kind == MERGEABLE_ON_INSERTS)
+
+
+def folded(fold: Fold | None) -> Rule:
+    """Touched groups of a call whose own last bits follow the order of rows."""
+    return Rule(TOUCHED_GROUPS, stable=False, fold=fold)
 
 
 def only(rule: Rule, condition: exp.Expr, word: str, name: str) -> Rule:

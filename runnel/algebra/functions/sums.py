@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from runnel.algebra.functions.floats import floats
+from runnel.algebra.functions.folds import fold
 from runnel.algebra.functions.partial import (
     Finish,
     Partial,
@@ -14,6 +15,7 @@ from runnel.algebra.functions.partial import (
     additive,
     decimal_of,
     divide,
+    folded,
     present,
     recomputed,
     times,
@@ -33,10 +35,15 @@ def rule(call: Reading, types: Mapping[str, str], result: str) -> Rule | None:
             return _count(call)
         case "sum" | "avg":
             columns = call.columns
-            return sum_or_avg(call.name, columns[0], types[columns[0]], result) if columns is not None and len(columns) == 1 else recomputed()
+            if columns is None or len(columns) != 1:
+                return recomputed()
+            if types[columns[0]] == "string":  # read as doubles
+                return folded(fold(call, result))
+            return sum_or_avg(call.name, columns[0], types[columns[0]], result)
         case "try_sum" | "try_avg":
             # They give NULL where SUM raises an error, and whether a sum overflows on its way depends on the rows between.
-            return recomputed(stable=all(types.get(c) not in ("float", "double") for c in call.columns or ()))
+            rounding = any(types.get(c) in ("float", "double", "string") for c in call.columns or ())
+            return folded(fold(call, result)) if rounding else recomputed()
         case _:
             return None
 
@@ -60,7 +67,7 @@ def sum_or_avg(function: str, argument: str, type_: str, result: str) -> Rule:
         state = f"decimal({min(38, precision + 10)},{scale})"
         total = Partial(f"{argument}__sum", state, lambda w: unless_missing([argument], times(col(argument), w, state)))
         return additive((total, present(argument)), guarded(result, _decimal_average(scale) if function == "avg" else lambda s, n: s))
-    return recomputed(stable=decimal_of(type_) is not None)
+    return recomputed()
 
 
 def _of_integers(function: str, argument: str, type_: str, result: str) -> Rule:
