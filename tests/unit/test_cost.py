@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runnel.algebra import STORED, Face, Facts
+from runnel.algebra.want import Want
 from runnel.differentiate import ChangePlan, InputFace
 from runnel.execute import cost
 from runnel.execute.cost import Size, Weighed
@@ -15,7 +16,7 @@ TABLES = {"orders": Size(100 * MB, 1_000_000), "customers": Size(10 * MB, 100_00
 
 
 def plan(*faces: tuple[str, Face], sql: str = "SELECT 1", small: bool = True, parts: int = 1) -> ChangePlan:
-    inputs = tuple(InputFace(source, face, f"{source}__{face}") for source, face in faces)
+    inputs = tuple(InputFace(Want(source, face), f"{source}__{face}") for source, face in faces)
     return ChangePlan(sql, inputs, Facts(frozenset({"orders"}), small=small), tuple((f"p{i}", sql) for i in range(parts)))
 
 
