@@ -24,6 +24,20 @@ COMMITS = (
 )
 
 
+def test_verify_runs_what_spark_cannot_plan_over_a_tail(rn) -> None:
+    rn.sql("CREATE SCHEMA chain_values")
+    rn.sql("USE chain_values")
+    rn.sql("CREATE TABLE people (id INT, name STRING) USING delta")
+    rn.sql("CREATE TABLE known (name STRING) USING delta")
+    rn.sql("INSERT INTO people VALUES (1, 'n1')")
+    rn.create("trimmed", "SELECT id, trim(name) AS name FROM people")
+    rn.create("marked", "SELECT p.id, EXISTS (SELECT 1 FROM known k WHERE k.name = p.name) AS is_known FROM trimmed p", mode="DIFFERENTIAL")
+    rn.sql("INSERT INTO people VALUES (9, 'n1')")
+    for table in ("trimmed", "marked"):
+        rn.refresh(table)
+    assert rn.verify("marked").ok
+
+
 def test_readers_of_stream_tables(rn) -> None:
     rn.sql("CREATE SCHEMA chains")
     rn.sql("USE chains")

@@ -37,6 +37,7 @@ from runnel.execute.weigh import Weighing, weigh
 from runnel.observe.record import Action, RefreshRecord, Stage
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.held import Held
+from runnel.sources.reader import SOUND
 from runnel.sources.source import Source
 from runnel.state import Entry
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
@@ -295,10 +296,12 @@ def _sized(work: Work) -> dict[str, str]:
     Adaptive execution plans a query stage by stage, which costs a job for each; it pays when sizes are unknown or large.
     The user's own session is left alone.
     """
+    if work.plan is None:
+        return SOUND  # the user's own text runs
     if not work.engine.settings.uses("sized_jobs"):
         return {}
     rows = [f.rows for f in work.facts if f.changed]
-    if work.decision.action is not Action.DIFFERENTIAL or work.plan is None or any(r is None or r > SMALL_CHANGE for r in rows):
+    if work.decision.action is not Action.DIFFERENTIAL or any(r is None or r > SMALL_CHANGE for r in rows):
         return {}
     read = sum(work.sources[i.source].size() for i in work.plan.inputs if i.face is not Face.CHANGE and i.source in work.sources)
     if read > MODERATE:
