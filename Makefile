@@ -50,6 +50,7 @@ bench-full: setup ## the same at every size and rate, which takes hours
 
 tpch: setup ## follow the 22 queries of TPC-H and check each
 	@$(BIN)/python -m benchmarks.tpch --scale 0.1 --rounds 5
+	@$(BIN)/python -m benchmarks.tpch --scale 1 --rounds 5
 
 nexmark: setup ## follow the queries of Nexmark and check each
 	@$(BIN)/python -m pytest tests/test_nexmark.py
