@@ -35,14 +35,14 @@ class Limit:
 
 
 QUERIES = {
-    "linear": Limit("SELECT id, k, x * 2 AS doubled, note FROM facts WHERE x >= 0", 1, 0.003),
-    "additive": Limit("SELECT k, SUM(x) AS total, COUNT(*) AS n FROM facts GROUP BY k", 1, 0.003),
-    "top_k": Limit("SELECT id, k, x FROM facts ORDER BY x DESC, id LIMIT 10", 1, 0.003),
-    "inner_join": Limit("SELECT f.id, f.x, g.name FROM facts f JOIN groups g ON f.k = g.k", 2, 0.01),
-    "outer_join": Limit("SELECT f.id, f.x, g.name FROM facts f LEFT JOIN groups g ON f.k = g.k", 4, 0.02),
-    "semi_join": Limit("SELECT id, x FROM facts WHERE EXISTS (SELECT 1 FROM groups g WHERE g.k = facts.k)", 3, 0.012),
-    "least": Limit("SELECT k, MIN(x) AS least FROM facts GROUP BY k", 3, 0.2),
-    "row_number": Limit("SELECT id, k, x, note, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, id) AS place FROM facts", 2, 2.1),
+    "linear": Limit("SELECT id, k, x * 2 AS doubled, note FROM facts WHERE x >= 0", 1, 0.001),
+    "additive": Limit("SELECT k, SUM(x) AS total, COUNT(*) AS n FROM facts GROUP BY k", 1, 0.001),
+    "top_k": Limit("SELECT id, k, x FROM facts ORDER BY x DESC, id LIMIT 10", 1, 0.001),
+    "inner_join": Limit("SELECT f.id, f.x, g.name FROM facts f JOIN groups g ON f.k = g.k", 2, 0.003),
+    "outer_join": Limit("SELECT f.id, f.x, g.name FROM facts f LEFT JOIN groups g ON f.k = g.k", 4, 0.006),
+    "semi_join": Limit("SELECT id, x FROM facts WHERE EXISTS (SELECT 1 FROM groups g WHERE g.k = facts.k)", 3, 0.003),
+    "least": Limit("SELECT k, MIN(x) AS least FROM facts GROUP BY k", 2, 0.06),
+    "row_number": Limit("SELECT id, k, x, note, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, id) AS place FROM facts", 3, 1.3),
 }
 
 

@@ -374,9 +374,10 @@ def _costs(work: Work) -> dict[str, Any]:
         return {}
     weighed, spent = work.weighing.weighed, work.jobs.spent()
     estimate = weighed.of(work.decision.action)
+    at_hand = sum(h.table.num_rows for h in work.held.values()) if work.decision.action is Action.DIFFERENTIAL else 0
     return {
         "bytes_read": estimate.bytes if estimate else None,
-        "rows_read": spent.rows_read if spent else None,
+        "rows_read": spent.rows_read + at_hand if spent else None,
         "bytes_written": spent.bytes_written if spent else None,
         "executor_ms": spent.executor_ms if spent else None,
         "estimated_ms": round(estimate.ms, 1) if estimate else None,
