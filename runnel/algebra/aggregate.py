@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from sqlglot import exp
 
@@ -89,7 +89,7 @@ class Aggregate(Node):
         """The call over plain rows: of what rounds by exact partial sums, or else by a fold of sorted values."""
         call, kept = self.calls[index].expression.copy(), self.rules[index]
         if kept.stable or (kept.finish is None and not steady):
-            return call
+            return kept.fold.own(partial(instead, call)) if kept.fold is not None and kept.fold.own is not None else call
         if kept.finish is not None:
             return kept.finish(*(exp.Sum(this=p.summand(exp.Literal.number(1))) for p in kept.partials))
         return kept.fold.value(instead(call, kept.fold.collected)) if kept.fold is not None else call

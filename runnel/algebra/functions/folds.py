@@ -46,7 +46,19 @@ def fold(call: Reading, result: str) -> Fold | None:
     def over(listed: exp.Expr) -> exp.Expr:
         return exp.cast(_let("listed", exp.ArraySort(this=listed, nulls_first=exp.true()), finish), result)
 
-    return Fold(collected, over)
+    return Fold(collected, over, _correlation(call) if call.name == "corr" else None)
+
+
+def _correlation(call: Reading) -> Callable[[Callable[[exp.Expr], exp.Expr]], exp.Expr]:
+    """CORR from sums of squares: in ANSI mode Spark's own raises a division by zero for a group without spread."""
+
+    def own(filtered: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+        def total(name: str) -> exp.Expr:
+            return filtered(exp.Anonymous(this=name, expressions=[a.copy() for a in call.arguments]))
+
+        return _regression("corr", total("regr_sxx"), total("regr_syy"), total("regr_sxy"), exp.null())
+
+    return own
 
 
 def _is_null(value: exp.Expr) -> exp.Expr:
@@ -185,5 +197,5 @@ def _less_one(n: exp.Expr) -> exp.Expr:
 
 
 def _unless_zero(value: exp.Expr, outcome: exp.Expr) -> exp.Expr:
-    """NULL without spread. Spark in ANSI mode raises a division by zero for CORR, for one group the whole table."""
+    """NULL without spread."""
     return when(zero(value), exp.null(), outcome)

@@ -37,6 +37,8 @@ class Fold:
 
     collected: exp.Expr
     value: Callable[[exp.Expr], exp.Expr]
+    own: Callable[[Callable[[exp.Expr], exp.Expr]], exp.Expr] | None = None
+    """The result by other functions of Spark, where its own of this name fails; takes what puts FILTER around each."""
 
 
 @dataclass(frozen=True)
