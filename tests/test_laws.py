@@ -54,6 +54,15 @@ def test_law_2_the_same_epoch_cannot_commit_twice(rn) -> None:
     shop.check("large")
 
 
+def test_refreshes_leave_the_active_session_alone(rn) -> None:
+    shop = Shop(rn)
+    rn.create("large", LARGE)
+    rn.sql("UPDATE orders SET amount = amount + 1")
+    shop.refresh("large", "DIFFERENTIAL")
+    active = rn.spark.getActiveSession()
+    assert active.conf.get("spark.databricks.delta.v2.enableMode", None) == rn.spark.conf.get("spark.databricks.delta.v2.enableMode", None)
+
+
 def test_law_3_the_catalog_is_rebuilt_from_the_tables(rn) -> None:
     shop = Shop(rn)
     rn.create("totals", TOTALS, comment="per customer")

@@ -54,8 +54,8 @@ class Provider:
     def _rows(self, held: Held, want: Want) -> DataFrame:
         """A change at hand, or the distinct keys in it."""
         if want.keys:
-            return self.reader.session.createDataFrame(held.keys(want.columns, want.keys), held.types(*want.keys))
-        return self.reader.session.createDataFrame(held.net(want.columns), held.types(*want.columns, WEIGHT))
+            return self.reader.rows(held.keys(want.columns, want.keys), held.types(*want.keys))
+        return self.reader.rows(held.net(want.columns), held.types(*want.columns, WEIGHT))
 
     def _bounds(self, want: Want) -> list[Bound]:
         """What the changes at hand say about the rows that matter."""

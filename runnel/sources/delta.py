@@ -116,7 +116,7 @@ class DeltaSource:
         elif near:
             rows = reader.session.read.schema(self._schema()).parquet(*(self.log.full_path(f["path"]) for f in near))
         else:
-            rows = reader.session.createDataFrame([], self._schema())
+            rows = reader.rows([], self._schema())
         return reduce(DataFrame.where, (b.predicate() for b in bounds), rows)
 
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:

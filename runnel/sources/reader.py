@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 from sqlglot import exp
 
@@ -61,12 +62,23 @@ class Reader:
             .load(path)
         )
 
+    def rows(self, data: Any, schema: StructType) -> DataFrame:
+        """Rows that this process holds, as a frame. Making one takes the thread's active session over; it is given back."""
+        before = SparkSession.getActiveSession() or self.user
+        try:
+            return self.session.createDataFrame(data, schema)
+        finally:
+            if not is_remote():
+                jvm: Any = before._jvm
+                jvm.SparkSession.setActiveSession(before._jsparkSession)
+                SparkSession._activeSession = before
+
     def computed(self, sql: str, folder: str, few: bool) -> DataFrame:
         """The rows of a step that several others read, computed now: held by the driver when few, else as files in `folder`."""
         frame = self.session.sql(sql)
         if few:
             try:
-                return self.session.createDataFrame(frame.toArrow(), frame.schema)
+                return self.rows(frame.toArrow(), frame.schema)
             except PySparkException as error:
                 if "maxResultSize" not in str(error):
                     raise

@@ -106,7 +106,7 @@ class StreamTableSource:
         schema = StructType.fromJson(json.loads(self.log.table().schema().to_json()))
         paths = [self.log.full_path(a["path"]) for c in self._appended(before, after) for a in c.adds]
         if not paths:
-            return reader.session.createDataFrame([], schema)
+            return reader.rows([], schema)
         return reader.session.read.schema(schema).parquet(*paths)
 
     def _appended(self, before: int, after: int) -> list[Commit]:
