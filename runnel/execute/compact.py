@@ -26,9 +26,9 @@ from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote
 from runnel.tables.content import LEVEL, content_sql
 
 WORTHWHILE = 100_000
-"""Tables and tails up to this many rows are folded into the base at once: it takes one small job either way."""
+"""Tables and tails up to this many rows are folded into the base at once. A choice, not yet a measurement."""
 FILE = 64 << 20
-"""Bytes that a file of the base should have at least, where there are as many."""
+"""Bytes that a file of the base should have at least, where there are as many. A choice, not yet a measurement."""
 
 
 class Fold(StrEnum):

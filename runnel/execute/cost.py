@@ -14,7 +14,7 @@ from runnel.algebra import STORED, Face
 from runnel.differentiate import ChangePlan
 from runnel.observe.record import Action
 
-# Measured on two cores, Spark 4.1, warm, tables of 0.1 to 10 million rows; on other machines the history corrects them.
+# Coarse figures of the right order for two cores, not fitted to measurements; the history corrects them.
 START_MS = 200.0
 """Probe, analysis, commit: what the smallest refresh takes beside its jobs."""
 JOB_MS = 100.0
