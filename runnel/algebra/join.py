@@ -14,7 +14,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, partner
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, references, select, table
 from runnel.algebra.reach import Leaf, leaf, reach, touched_leaf
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
@@ -58,7 +58,7 @@ class Join(Node):
             faces = [(n, Face.BEFORE) for n in leaves[:i]] + [(n, Face.AFTER) for n in leaves[i + 1 :]]
             others = [leaf(steps.near(n, face, _links(steps, n, changed, conditions)), n) for n, face in faces]
             terms.append(reach(steps, "join_term", Leaf(change, (*changed.names, WEIGHT)), others, conditions, names))
-        return steps.define("join_change", _all([exp.select(*(col(n) for n in names)).from_(table(t)) for t in terms]))
+        return steps.define("join_change", _all([select((col(n) for n in names), table(t)) for t in terms]))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         leaves, conditions = self.chain
@@ -90,10 +90,8 @@ class Join(Node):
         return leaves, found
 
     def _join(self, left: str, right: str, names: tuple[str, ...]) -> exp.Select:
-        query = select(col(n) for n in names).from_(table(left, "l"))
-        if self.condition is None:
-            return query.join(table(right, "r"), join_type="cross")
-        return query.join(table(right, "r"), on=self.condition.copy(), join_type="inner")
+        on = self.condition.copy() if self.condition is not None else None
+        return joined(select((col(n) for n in names), table(left, "l")), table(right, "r"), "cross" if on is None else "inner", on)
 
     def arguments(self) -> str:
         return f"on {self.condition.sql('spark')}" if self.condition is not None else "cross"

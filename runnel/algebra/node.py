@@ -148,17 +148,37 @@ class Node:
 
 def col(name: str, table: str | None = None) -> exp.Column:
     """A quoted column reference."""
-    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+    found = exp.Column(this=exp.Identifier(this=name, quoted=True))
+    if table is not None:
+        found.set("table", exp.to_identifier(table))
+    return found
 
 
 def table(name: str, alias: str | None = None) -> exp.Table:
     """A quoted reference to a step or an input."""
-    return exp.Table(this=exp.to_identifier(name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=False)) if alias else None)
+    return exp.Table(
+        this=exp.Identifier(this=name, quoted=True), alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=False)) if alias else None
+    )
 
 
-def select(expressions: Iterable[exp.Expr]) -> exp.Select:
-    """SELECT expressions. When none is left, because nobody above reads any (COUNT(*)), the rows still count."""
-    return exp.select(*list(expressions) or [exp.Literal.number(1)])
+def select(expressions: Iterable[exp.Expr], source: exp.Table | None = None) -> exp.Select:
+    """SELECT expressions FROM source. When none is left, because nobody above reads any (COUNT(*)), the rows still count."""
+    query = exp.Select(expressions=list(expressions) or [exp.Literal.number(1)])
+    if source is not None:
+        query.set("from_", exp.From(this=source))
+    return query
+
+
+def joined(query: exp.Select, right: exp.Table, kind: str, on: exp.Expr | None = None) -> exp.Select:
+    """The query with one more join, in place. Built of nodes: the library's own method reads the kind by parsing a statement.
+
+    >>> joined(select([col("a")], table("x", "l")), table("y", "r"), "left semi", exp.condition("l.k = r.k")).sql("spark")
+    'SELECT `a` FROM `x` AS l LEFT SEMI JOIN `y` AS r ON l.k = r.k'
+    """
+    words = kind.upper().split()
+    side = words.pop(0) if words[0] in ("LEFT", "RIGHT", "FULL") else None
+    query.append("joins", exp.Join(this=right, side=side, kind=words[0] if words else None, on=on))
+    return query
 
 
 def named(expression: exp.Expr, name: str) -> exp.Expr:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, same
-from runnel.algebra.node import Node, col, references, select, table
+from runnel.algebra.node import Node, col, joined, references, select, table
 from runnel.algebra.steps import Steps
 
 
@@ -27,33 +27,39 @@ class Leaf:
 def reach(steps: Steps, label: str, start: Leaf, others: list[Leaf], conditions: list[exp.Expr], output: tuple[str, ...]) -> str:
     """The step with the columns `output` of all relations joined on all conditions, beginning at `start`."""
     reached, names = start.relation, list(start.names)
-    left, open_ = list(conditions), list(others)
+    left, open_ = [_Condition(c, references(c)) for c in conditions], list(others)
     if not open_:
-        own = [c for c in left if references(c) <= set(names)]
-        query = select(col(n) for n in output).from_(table(reached, "l"))
-        return steps.define(label, query.where(*own) if own else query)
+        own = [c.expression.copy() for c in left if c.reads <= set(names)]
+        query = select((col(n) for n in output), table(reached, "l"))
+        return steps.define(label, query.where(*own, copy=False) if own else query)
     while open_:
-        nearest = min(open_, key=lambda leaf: _distance(leaf, set(names), left))
+        known = set(names)
+        nearest = min(open_, key=lambda leaf: _distance(leaf, known, left))
         open_.remove(nearest)
-        on = [c for c in left if references(c) <= {*names, *nearest.names}]
-        left = [c for c in left if not any(c is used for used in on)]
-        needed = {n for c in left for n in references(c)} | set(output)
+        on = [c for c in left if c.reads <= known.union(nearest.names)]
+        left = [c for c in left if c not in on]
+        needed = {n for c in left for n in c.reads} | set(output)
         kept = [n for n in (*names, *nearest.names) if n in needed] if open_ else list(output)
-        query = select(col(n) for n in kept).from_(table(reached, "l"))
-        if on:
-            query = query.join(table(nearest.relation, "r"), on=exp.and_(*(c.copy() for c in on)), join_type="inner")
-        else:
-            query = query.join(table(nearest.relation, "r"), join_type="cross")
+        condition = exp.and_(*(c.expression.copy() for c in on), copy=False) if on else None
+        query = joined(select((col(n) for n in kept), table(reached, "l")), table(nearest.relation, "r"), "inner" if on else "cross", condition)
         reached = steps.define(label if not open_ else f"{label}_reached", steps.broadcast(query, "l"))
         names = kept
     return reached
 
 
-def _distance(leaf: Leaf, reached: set[str], conditions: list[exp.Expr]) -> int:
+@dataclass(frozen=True, eq=False)
+class _Condition:
+    """A conjunct and the columns it reads, looked up once."""
+
+    expression: exp.Expr
+    reads: frozenset[str]
+
+
+def _distance(leaf: Leaf, reached: set[str], conditions: list[_Condition]) -> int:
     """0 when an equality leads there, 1 for any other condition, 2 for none."""
     own = set(leaf.names)
-    linked = [c for c in conditions if references(c) & own and references(c) & reached and references(c) <= own | reached]
-    if any(isinstance(c, exp.EQ | exp.NullSafeEQ) for c in linked):
+    linked = [c for c in conditions if c.reads & own and c.reads & reached and c.reads <= own | reached]
+    if any(isinstance(c.expression, exp.EQ | exp.NullSafeEQ) for c in linked):
         return 0
     return 1 if linked else 2
 

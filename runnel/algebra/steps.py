@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from runnel.algebra.condition import same
 from runnel.algebra.facts import Facts
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, named, select, table
 from runnel.algebra.want import Origin, Want
 
 
@@ -104,9 +104,9 @@ class Steps:
         if found is not None:
             want, origins = found
             relation = self.provided(replace(want, keys=tuple(sorted(set(origins.values())))))
-            query = exp.select(*(named(col(o), name) for name, o in origins.items())).from_(table(relation))
+            query = select((named(col(o), name) for name, o in origins.items()), table(relation))
         else:
-            query = exp.select(*(named(col(c), name) for name, c in columns.items())).from_(table(step)).distinct()
+            query = select((named(col(c), name) for name, c in columns.items()), table(step)).distinct(copy=False)
         return self.takes(self.define(label, query, small=True), step, columns)
 
     def _held_columns(self, step: str, columns: Mapping[str, str]) -> tuple[Want, dict[str, str]] | None:
@@ -157,16 +157,16 @@ class Steps:
     def replaced(self, node: Node, now: str, keys: Sequence[str] = (), touched: str | None = None) -> str:
         """The change of the kept node: its touched rows now, minus what the log holds for the same keys, weights and all."""
         minus = exp.Neg(this=col(WEIGHT, "c"))
-        kept = exp.select(*(col(n, "c") for n in node.names), named(minus, WEIGHT)).from_(table(self.input(STORED, Face.BEFORE), "c"))
+        kept = select((*(col(n, "c") for n in node.names), named(minus, WEIGHT)), table(self.input(STORED, Face.BEFORE), "c"))
         if touched is not None:
-            kept = self.broadcast(kept.join(table(touched, "t"), on=self._on(node, keys), join_type="left semi"), "t")
+            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node, keys)), "t")
         both = exp.union(self._weighted(node, now, 1), kept, distinct=False, copy=False)
         return self.consolidate(f"{node.slug}_change", self.define(f"{node.slug}_both", both), node.columns)
 
     def stored_rows(self, node: Node, keys: Sequence[str], touched: str) -> str:
         """The rows of the kept node with touched keys, from the log: each once, for a node that has no row twice."""
-        kept = exp.select(*(col(n, "c") for n in node.names), col(WEIGHT, "c")).from_(table(self.input(STORED, Face.BEFORE), "c"))
-        kept = self.broadcast(kept.join(table(touched, "t"), on=self._on(node, keys), join_type="left semi"), "t")
+        kept = select((*(col(n, "c") for n in node.names), col(WEIGHT, "c")), table(self.input(STORED, Face.BEFORE), "c"))
+        kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node, keys)), "t")
         return self.consolidate("stored_touched", self.define("stored_near", kept), node.columns)
 
     def stores(self, node: Node) -> bool:
@@ -225,8 +225,7 @@ class Steps:
     def semi(self, node: Node, relation: str, keys: Sequence[str], touched: str) -> str:
         """The rows of a relation whose keys are touched."""
         on = self._on(node, keys)
-        query = exp.select(*(col(n, "c") for n in node.names)) if node.names else exp.select("1")
-        query = query.from_(table(relation, "c")).join(table(touched, "t"), on=on, join_type="left semi")
+        query = joined(select((col(n, "c") for n in node.names), table(relation, "c")), table(touched, "t"), "left semi", on)
         return self.define(f"{relation}_touched", self.broadcast(query, "t"), small=True)
 
     def _on(self, node: Node, keys: Sequence[str]) -> exp.Expr:
@@ -255,7 +254,7 @@ class Steps:
 
     def _weighted(self, node: Node, relation: str, weight: int) -> exp.Select:
         literal = exp.cast(exp.Literal.number(weight), "bigint")
-        return exp.select(*(col(n) for n in node.names), named(literal, WEIGHT)).from_(table(relation))
+        return select((*(col(n) for n in node.names), named(literal, WEIGHT)), table(relation))
 
     @staticmethod
     def _free(label: str, taken: object) -> str:

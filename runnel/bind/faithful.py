@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
+import sqlglot.parser
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
@@ -17,6 +18,7 @@ from sqlglot.tokens import Token, TokenType
 
 from runnel.bind import pipes
 from runnel.bind.tokens import UNSIGNED_SHIFT, respelled
+from runnel.errors import EnvironmentProblem
 
 T = TypeVar("T", bound=exp.Expr)
 
@@ -56,6 +58,16 @@ class SparkText(Spark):
     >>> sqlglot.parse_one("SELECT 'it''s', DATE_TRUNC(unit, t), ARRAY_SIZE(a)", dialect=SparkText).sql("spark")
     "SELECT 'it\\\\'s', DATE_TRUNC(unit, t), ARRAY_SIZE(a)"
     """
+
+    def parser(self, **options: Any) -> Any:
+        if not str(sqlglot.parser.__file__).endswith(".py"):
+            raise EnvironmentProblem(
+                "sqlglot is installed in its compiled form",
+                code="SQLGLOT_COMPILED",
+                detail="Its parser cannot be extended there, and Runnel reads Spark SQL more closely than it does by itself.",
+                hint="Run `pip uninstall sqlglotc`.",
+            )
+        return super().parser(**options)
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']

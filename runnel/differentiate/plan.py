@@ -251,12 +251,16 @@ class _Text:
 
     @classmethod
     def of(cls, query: exp.Query) -> _Text:
+        """The query is used up: printing may change it."""
+        reads = tuple(t.name for t in query.find_all(exp.Table))
         with_ = query.args.get("with_")
-        inner = tuple((c.args["alias"].sql("spark"), c.this.sql("spark", pretty=True)) for c in with_.expressions) if with_ is not None else ()
-        body = query if with_ is None else query.copy()
-        if with_ is not None:
-            body.set("with_", None)
-        return cls(inner, body.sql("spark", pretty=True), tuple(t.name for t in query.find_all(exp.Table)))
+        inner = tuple((c.args["alias"].sql("spark"), _printed(c.this)) for c in with_.expressions) if with_ is not None else ()
+        query.set("with_", None)
+        return cls(inner, _printed(query), reads)
+
+
+def _printed(query: exp.Expr) -> str:
+    return query.sql("spark", pretty=True, copy=False)
 
 
 def _statement(steps: list[tuple[str, _Text]], last: _Text) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import sqlglot.parser
 
 from runnel.bind import bind
-from runnel.errors import DefinitionError
+from runnel.errors import DefinitionError, EnvironmentProblem
 from tests.support.duck import Duck, DuckLookup
 from tests.support.fixture import Fixture, Table
 
@@ -59,3 +60,9 @@ def test_depth_is_bounded(lookup: DuckLookup) -> None:
 def test_size_is_bounded(lookup: DuckLookup) -> None:
     with pytest.raises(DefinitionError, match="characters"):
         bind("SELECT k FROM t -- " + "x" * 1_000_001, lookup)
+
+
+def test_a_parser_that_cannot_be_extended_is_refused(lookup: DuckLookup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlglot.parser, "__file__", "parser.cpython-311-x86_64-linux-gnu.so")
+    with pytest.raises(EnvironmentProblem, match="compiled"):
+        bind("SELECT 1", lookup)
