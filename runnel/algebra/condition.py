@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from runnel.algebra.node import references
+from runnel.algebra.want import Side
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,31 @@ def partner(conditions: list[exp.Expr], column: str, others: Collection[str]) ->
             if other == column and one in others:
                 return one
     return None
+
+
+def orders(conditions: list[exp.Expr], own: Collection[str], others: Collection[str]) -> list[tuple[str, Side, str]]:
+    """The columns of `own` that conjuncts hold above or below columns of `others`. That a bound itself is left out is not told.
+
+    >>> orders([exp.condition("t BETWEEN a AND b"), exp.condition("c > t")], {"t"}, {"a", "b", "c"})
+    [('t', <Side.FROM: '>='>, 'a'), ('t', <Side.UP_TO: '<='>, 'b'), ('t', <Side.UP_TO: '<='>, 'c')]
+    """
+    found = []
+    for part in conditions:
+        if isinstance(part, exp.Between):
+            pairs = [(part.args["low"], part.this), (part.this, part.args["high"])]
+        elif isinstance(part, exp.LT | exp.LTE):
+            pairs = [(part.this, part.expression)]
+        elif isinstance(part, exp.GT | exp.GTE):
+            pairs = [(part.expression, part.this)]
+        else:
+            pairs = []
+        for low, high in pairs:
+            if isinstance(low, exp.Column) and isinstance(high, exp.Column):
+                if high.name in own and low.name in others:
+                    found.append((high.name, Side.FROM, low.name))
+                elif low.name in own and high.name in others:
+                    found.append((low.name, Side.UP_TO, high.name))
+    return found
 
 
 def _equality(part: exp.Expr, left: frozenset[str], right: frozenset[str]) -> Equality | None:

@@ -5,14 +5,14 @@ A predicate that is NULL keeps nothing, on either face. Weights pass through, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from runnel.algebra.node import Column, Face, Node, references, table
 from runnel.algebra.steps import Steps
-from runnel.algebra.want import Origin
+from runnel.algebra.want import Origin, Within
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Filter(Node):
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         return self.child.origins(column, changed)
 
-    def near(self, steps: Steps, face: Face, bounds: Mapping[str, frozenset[Origin]]) -> str:
+    def near(self, steps: Steps, face: Face, bounds: Sequence[Within]) -> str:
         return steps.define("filter_near", self.select(steps.near(self.child, face, bounds)))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:

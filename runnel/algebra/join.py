@@ -15,10 +15,10 @@ from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, partner
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, references, select, table
-from runnel.algebra.reach import Leaf, leaf, reach, touched_leaf
+from runnel.algebra.reach import Leaf, leaf, links, reach, touched_leaf
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
-from runnel.algebra.want import Origin
+from runnel.algebra.want import Origin, Within
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Join(Node):
             if change is None:
                 continue
             faces = [(n, Face.BEFORE) for n in leaves[:i]] + [(n, Face.AFTER) for n in leaves[i + 1 :]]
-            others = [leaf(steps.near(n, face, _links(steps, n, changed, conditions)), n) for n, face in faces]
+            others = [leaf(steps.near(n, face, links(steps, n, changed, conditions)), n) for n, face in faces]
             terms.append(reach(steps, "join_term", Leaf(change, (*changed.names, WEIGHT)), others, conditions, names))
         return steps.define("join_change", _all([select((col(n) for n in names), table(t)) for t in terms]))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         leaves, conditions = self.chain
         start, same = touched_leaf(steps, touched, tuple(keys), {c.name: c.type for c in self.columns})
-        others = [leaf(steps.near(n, face, {k: steps.origins(touched, k) for k in keys if k in n.names}), n) for n in leaves]
+        others = [leaf(steps.near(n, face, Within.each({k: steps.origins(touched, k) for k in keys if k in n.names})), n) for n in leaves]
         return reach(steps, f"join_{face}_touched", start, others, [*same, *conditions], self.names)
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
@@ -95,9 +95,3 @@ class Join(Node):
 
     def arguments(self) -> str:
         return f"on {self.condition.sql('spark')}" if self.condition is not None else "cross"
-
-
-def _links(steps: Steps, node: Node, changed: Node, conditions: list[exp.Expr]) -> dict[str, frozenset[Origin] | None]:
-    """What the columns of a relation must be among to meet the change of another one, where conditions equate them."""
-    partners = {name: partner(conditions, name, changed.names) for name in node.names}
-    return {name: changed.origins(other, steps.facts.changed) for name, other in partners.items() if other is not None}

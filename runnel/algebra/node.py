@@ -8,7 +8,7 @@ the tests run both ways. Weights are integers: +1 a row came, -1 a row went; dup
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
@@ -18,6 +18,7 @@ from sqlglot import exp
 
 if TYPE_CHECKING:
     from runnel.algebra.steps import Steps
+    from runnel.algebra.want import Within
 
 WEIGHT = "__runnel_weight"
 
@@ -101,8 +102,8 @@ class Node:
         """
         return None
 
-    def near(self, steps: Steps, face: Face, bounds: Mapping[str, frozenset[tuple[str, str]]]) -> str:
-        """A face of which only rows with values of these origins in these columns matter; any superset of them will do."""
+    def near(self, steps: Steps, face: Face, bounds: Sequence[Within]) -> str:
+        """A face of which only rows within these bounds of its columns matter; any superset of them will do."""
         return steps.face(self, face)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, equalities
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
-from runnel.algebra.reach import Leaf, leaf, reach
+from runnel.algebra.reach import Leaf, leaf, links, reach
 from runnel.algebra.semi_join import SemiJoin, kept_origins, narrowed
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
@@ -52,10 +52,11 @@ class OuterJoin(Node):
 
     def law(self, steps: Steps) -> str:
         left, right = steps.net(self.left), steps.net(self.right)
-        pairs, _ = equalities(self.condition, self.left.names, self.right.names)
+        pairs, rest = equalities(self.condition, self.left.names, self.right.names)
         # The rows that a change of the other side can match serve the inner join and the padding alike.
-        lefts = narrowed(steps, self.left, Face.BEFORE, pairs, right) if right is not None else ""
-        rights = narrowed(steps, self.right, Face.BEFORE if self.full else Face.AFTER, pairs, left) if left is not None else ""
+        lefts = narrowed(steps, self.left, Face.BEFORE, pairs, right, links(steps, self.left, self.right, rest)) if right is not None else ""
+        near = links(steps, self.right, self.left, rest)
+        rights = narrowed(steps, self.right, Face.BEFORE if self.full else Face.AFTER, pairs, left, near) if left is not None else ""
         conditions, names = conjuncts(self.condition), (*self.names, WEIGHT)
         found = []
         if left is not None:

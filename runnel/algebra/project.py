@@ -5,14 +5,14 @@ Expressions see NULL as Spark does. Rows that become equal simply share a weight
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
 from runnel.algebra.steps import Steps
-from runnel.algebra.want import Origin
+from runnel.algebra.want import Origin, Within
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Project(Node):
         value = self.expressions[self.names.index(column)]
         return self.child.origins(value.name, changed) if isinstance(value, exp.Column) else None
 
-    def near(self, steps: Steps, face: Face, bounds: Mapping[str, frozenset[Origin]]) -> str:
+    def near(self, steps: Steps, face: Face, bounds: Sequence[Within]) -> str:
         values = dict(zip(self.names, self.expressions, strict=True))
-        below = {values[c].name: origins for c, origins in bounds.items() if isinstance(values[c], exp.Column)}
+        below = [replace(b, column=values[b.column].name) for b in bounds if isinstance(values[b.column], exp.Column)]
         return steps.define("project_near", self.select(steps.near(self.child, face, below))) if below else steps.face(self, face)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:

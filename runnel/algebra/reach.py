@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.condition import conjuncts, same
+from runnel.algebra.condition import conjuncts, orders, partner, same
 from runnel.algebra.node import Node, col, joined, references, select, table
 from runnel.algebra.steps import Steps
+from runnel.algebra.want import Within
 
 
 @dataclass(frozen=True)
@@ -74,3 +75,13 @@ def touched_leaf(steps: Steps, touched: str, keys: tuple[str, ...], types: Mappi
 
 def leaf(relation: str, node: Node) -> Leaf:
     return Leaf(relation, node.names)
+
+
+def links(steps: Steps, node: Node, changed: Node, conditions: list[exp.Expr]) -> tuple[Within, ...]:
+    """How the columns of a relation must lie to the change of another one to meet it, where conditions compare them."""
+    partners = {name: partner(conditions, name, changed.names) for name in node.names}
+    equal = {name: changed.origins(other, steps.facts.changed) for name, other in partners.items() if other is not None}
+    found = list(Within.each(equal))
+    for name, side, other in orders(conditions, node.names, changed.names):
+        found += Within.each({name: changed.origins(other, steps.facts.changed)}, side)
+    return tuple(dict.fromkeys(found))

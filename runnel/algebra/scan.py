@@ -5,8 +5,8 @@ NULLs are ordinary values. Duplicates are ordinary rows: a feed may name the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -63,16 +63,16 @@ class Scan(Node):
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         return frozenset({(self.source, self.origin[self.names.index(column)])})
 
-    def near(self, steps: Steps, face: Face, bounds: Mapping[str, frozenset[Origin]]) -> str:
+    def near(self, steps: Steps, face: Face, bounds: Sequence[Within]) -> str:
         types = {c.name: c.type for c in self.outputs}
         names = dict(zip(self.names, self.origin, strict=True))
-        within = tuple(Within(names[c], bounds[c]) for c in sorted(bounds) if types[c] in PRUNABLE)
+        within = tuple(replace(b, column=names[b.column]) for b in sorted(bounds) if types[b.column] in PRUNABLE)
         if not within:
             return steps.face(self, face)
         return steps.define(f"{self.slug}_{face}_near", self.select(steps.provided(Want(self.source, face, within=within))))
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
-        return steps.semi(self, steps.near(self, face, {k: steps.origins(touched, k) for k in keys}), keys, touched)
+        return steps.semi(self, steps.near(self, face, Within.each({k: steps.origins(touched, k) for k in keys})), keys, touched)
 
     def arguments(self) -> str:
         return f"{self.source} [{', '.join(self.names)}]"

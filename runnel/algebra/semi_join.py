@@ -15,9 +15,10 @@ from sqlglot import exp
 from runnel.algebra.condition import Equality, conjuncts, equalities, partner
 from runnel.algebra.counts import flipped
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
+from runnel.algebra.reach import links
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
-from runnel.algebra.want import Origin
+from runnel.algebra.want import Origin, Within
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,10 @@ class SemiJoin(Node):
         left, right = steps.net(self.left), steps.net(self.right)
         terms = []
         if left is not None:
-            after = narrowed(steps, self.right, Face.AFTER, self._equalities[0], left)
+            after = narrowed(steps, self.right, Face.AFTER, self._equalities[0], left, links(steps, self.right, self.left, self._equalities[1]))
             terms.append(steps.weighted(self._join(left, after)))
         if right is not None:
-            near = {p.left.name: steps.origins(right, p.right.name) for p in self._equalities[0] if _plain(p)}
+            near = links(steps, self.left, self.right, conjuncts(self.condition))
             terms += self._flipped(steps, right, before or steps.near(self.left, Face.BEFORE, near))
         return terms
 
@@ -118,13 +119,14 @@ class SemiJoin(Node):
         return f"{'anti ' if self.anti else ''}on {self.condition.sql('spark') if self.condition is not None else 'anything'}"
 
 
-def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others: str) -> str:
+def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others: str, bounds: Sequence[Within] = ()) -> str:
     """The rows of a face that can match `others` by the equalities: small sides stay small, whatever joins them next.
 
-    Where the node's side of each is a plain column, the values travel down to its scans. There may be more rows than match.
+    Where the node's side of each is a plain column, the values travel down to its scans. Without equalities the bounds, which
+    the conditions must imply, tell what to read. There may be more rows than match.
     """
     if not pairs:
-        return steps.face(node, face)
+        return steps.near(node, face, bounds)
     own = set(node.names)
     turned = [p if references(p.left) <= own else Equality(p.right, p.left, p.null_safe) for p in pairs]
     keys = [p.left.name for p in turned if isinstance(p.left, exp.Column)]
@@ -155,10 +157,6 @@ def kept_origins(left: Node, right: Node, condition: exp.Expr | None, column: st
             return None
         found |= theirs
     return found
-
-
-def _plain(pair: Equality) -> bool:
-    return isinstance(pair.left, exp.Column) and isinstance(pair.right, exp.Column)
 
 
 def _semi(node: Node, left: str, right: str, condition: exp.Expr | None, anti: bool) -> exp.Select:

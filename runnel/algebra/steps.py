@@ -15,7 +15,7 @@ from sqlglot import exp
 from runnel.algebra.condition import same
 from runnel.algebra.facts import Facts
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, named, select, table
-from runnel.algebra.want import Origin, Want
+from runnel.algebra.want import Origin, Want, Within
 
 
 @dataclass
@@ -133,14 +133,14 @@ class Steps:
         other, names = self._keys[step]
         return self.origins(other, names[column]) if column in names else None
 
-    def near(self, node: Node, face: Face, bounds: Mapping[str, frozenset[Origin] | None]) -> str:
+    def near(self, node: Node, face: Face, bounds: Sequence[Within]) -> str:
         """A face of which only rows within the bounds matter. Bounds that the executor cannot know are left out."""
         if face is Face.BEFORE and not node.sources & self.facts.changed:
             face = Face.AFTER
-        known = {c: o for c, o in bounds.items() if o and {s for s, _ in o} <= self.facts.held}
+        known = [b for b in bounds if {source for source, _ in b.among} <= self.facts.held]
         if not known or not self.laws:
             return self.face(node, face)
-        key = (node, f"{face} near {sorted((c, sorted(o)) for c, o in known.items())}")
+        key = (node, f"{face} near {sorted(known)}")
         if key not in self._memo:
             self._memo[key] = node.near(self, face, known)
         name = self._memo[key]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from runnel.algebra.node import Face
 
@@ -10,15 +12,32 @@ Origin = tuple[str, str]
 """A source and one of its columns."""
 
 
-@dataclass(frozen=True)
+class Side(StrEnum):
+    """How a value lies to others."""
+
+    EQUAL = "="
+    """It is one of them, or NULL if NULL is."""
+    FROM = ">="
+    """It is the least of them or greater."""
+    UP_TO = "<="
+    """It is the greatest of them or less."""
+
+
+@dataclass(frozen=True, order=True)
 class Within:
-    """Of a face, only rows matter whose `column` has a value that `among`'s columns have in the changes of their sources.
+    """Of a face, only rows matter whose `column` lies so to the values that `among`'s columns have in the changes of their sources.
 
     Other rows may come along: it is a chance to read less, never a condition.
     """
 
     column: str
-    among: frozenset[Origin]
+    among: tuple[Origin, ...]
+    side: Side = Side.EQUAL
+
+    @classmethod
+    def each(cls, origins: Mapping[str, frozenset[Origin] | None], side: Side = Side.EQUAL) -> tuple[Within, ...]:
+        """Bounds of several columns, those without known origins left out."""
+        return tuple(cls(column, tuple(sorted(found)), side) for column, found in origins.items() if found)
 
 
 @dataclass(frozen=True)
@@ -37,5 +56,5 @@ class Want:
         return f"{self.face}_near" if self.within else f"{self.face}_keys" if self.keys else str(self.face)
 
 
-PRUNABLE = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
-"""Types whose values can be told apart by the least and the greatest of a file: those without NaN, rounding or time zones."""
+PRUNABLE = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz"})
+"""Types whose values can be told apart by the least and the greatest of a file: those without NaN or rounding."""

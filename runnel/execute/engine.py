@@ -18,7 +18,7 @@ from runnel.settings import Settings
 from runnel.sources.delta import DeltaSource
 from runnel.sources.delta_log import DeltaLog
 from runnel.sources.facts import SourceFacts
-from runnel.sources.held import Held
+from runnel.sources.held import Held, collect
 from runnel.sources.reader import Reader
 from runnel.sources.source import Source
 from runnel.sources.stream_table import StreamTableSource
@@ -26,6 +26,8 @@ from runnel.state import Catalog
 from runnel.tables.backing import BackingTable
 from runnel.tables.content import LogFacts, finished_sql
 
+SMALL = {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partitions": "2"}
+"""Settings for a job over a small change: planned at once, in few parts."""
 HELD = 32
 """Changes kept at hand at once, of 32 MiB at most each and usually of some kilobytes."""
 PLANS = 2000
@@ -118,8 +120,15 @@ class Engine:
         if key not in self._held:
             while len(self._held) >= HELD:
                 del self._held[next(iter(self._held))]
-            self._held[key] = source.held(facts, columns)
+            self._held[key] = source.held(facts, columns) or self._collected(source, facts, columns)
         return self._held[key]
+
+    def _collected(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:
+        """A small change that this process cannot read by itself: of a grouped stream table, or behind deletion vectors."""
+        if not source.few(facts):
+            return None
+        with self.reader.lock, self.reader.configured(**SMALL):
+            return collect(source.change(self.reader, facts), columns)
 
     def forget(self, definition_id: str) -> None:
         self._roots.pop(definition_id, None)

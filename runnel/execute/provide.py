@@ -62,7 +62,7 @@ class Provider:
         found = []
         for within in want.within if self.prunes else ():
             if all(source in self.held for source, _ in within.among):
-                bound = Bound.of(within.column, [self.held[source].values(column) for source, column in sorted(within.among)])
+                bound = Bound.of(within.column, [self.held[source].values(column) for source, column in within.among], within.side)
                 found += [bound] if bound is not None else []
         return found
 

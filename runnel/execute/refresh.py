@@ -157,7 +157,7 @@ def probe(work: Work) -> None:
 
 
 def changes(work: Work) -> None:
-    """Small changes are read here and now: what nets to nothing is known before a plan is made. No Spark job."""
+    """Small changes are read here and now: what nets to nothing is known before a plan is made. No Spark job, where files can be read."""
     definition = work.backing.definition
     if work.full or work.first or not definition.incremental or not work.engine.settings.uses("held_changes"):
         return

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
+
+from runnel.algebra.want import Side
 
 LISTED_VALUES = 20
 """Values up to which a predicate names each of them; of more, it names the least and the greatest."""
@@ -16,26 +19,41 @@ KINDS = {
     "number": ("tinyint", "smallint", "int", "bigint", "byte", "short", "integer", "long"),
     "text": ("string",),
     "date": ("date",),
+    "moment": ("timestamp",),
+    "local time": ("timestamp_ntz",),
 }
+MILLISECOND = timedelta(milliseconds=1)
+"""What the statistics of a log may cut off a time."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Of `column`, only these values matter, and NULL when `null`. Values are in order, each once."""
+    """Of `column`, only these values matter, and NULL when `null`; or, by `side`, those from the least of them or up to the greatest.
+
+    Values are in order, each once.
+    """
 
     column: str
     kind: str
     values: tuple[Any, ...]
     null: bool
+    side: Side = Side.EQUAL
 
     @classmethod
-    def of(cls, column: str, arrays: list[pa.ChunkedArray]) -> Bound | None:
+    def of(cls, column: str, arrays: list[pa.ChunkedArray], side: Side = Side.EQUAL) -> Bound | None:
         """What the values of some columns allow; None when they are of a type that cannot be compared so."""
         kinds = {_kind(a.type) for a in arrays}
         if len(kinds) != 1 or (kind := kinds.pop()) is None:
             return None
         found = {v for a in arrays for v in pc.unique(a).to_pylist()}
-        return cls(column, kind, tuple(sorted(found - {None})), None in found)
+        values = sorted(found - {None})
+        match side:
+            case Side.EQUAL:
+                return cls(column, kind, tuple(values), None in found)
+            case Side.FROM:
+                return cls(column, kind, tuple(values[:1]), False, side)
+            case Side.UP_TO:
+                return cls(column, kind, tuple(values[-1:]), False, side)
 
     def fits(self, type_: str) -> bool:
         """Whether a column of a type, as Spark or as the log of a table names it, has values of this kind."""
@@ -47,6 +65,10 @@ class Bound:
             return True
         if low is None or high is None:
             return bool(self.values) and nulls is None
+        if isinstance(high, datetime):
+            high += MILLISECOND
+        if self.side is not Side.EQUAL:
+            return bool(self.values) and bool(high >= self.values[0] if self.side is Side.FROM else low <= self.values[0])
         place = bisect_left(self.values, low)
         return place < len(self.values) and bool(self.values[place] <= high)
 
@@ -54,7 +76,10 @@ class Bound:
         """The same as a condition in Spark SQL, for the statistics inside files."""
         column = exp.column(exp.to_identifier(self.column, quoted=True))
         parts: list[exp.Expr] = [exp.Is(this=column, expression=exp.null())] if self.null else []
-        if 0 < len(self.values) <= LISTED_VALUES:
+        if self.side is not Side.EQUAL:
+            compare = exp.GTE if self.side is Side.FROM else exp.LTE
+            parts += [compare(this=column, expression=self._literal(v)) for v in self.values]
+        elif 0 < len(self.values) <= LISTED_VALUES:
             parts.append(exp.In(this=column, expressions=[self._literal(v) for v in self.values]))
         elif self.values:
             parts.append(exp.Between(this=column, low=self._literal(self.values[0]), high=self._literal(self.values[-1])))
@@ -63,7 +88,9 @@ class Bound:
     def _literal(self, value: Any) -> exp.Expr:
         if self.kind == "number":
             return exp.Literal.number(value)
-        return exp.cast(exp.Literal.string(str(value)), "date") if self.kind == "date" else exp.Literal.string(value)
+        if self.kind == "text":
+            return exp.Literal.string(value)
+        return exp.cast(exp.Literal.string(str(value)), exp.DataType.build(KINDS[self.kind][0], dialect="spark"))
 
 
 def _kind(type_: pa.DataType) -> str | None:
@@ -71,4 +98,6 @@ def _kind(type_: pa.DataType) -> str | None:
         return "number"
     if pa.types.is_string(type_):
         return "text"
+    if pa.types.is_timestamp(type_):
+        return "moment" if type_.tz else "local time"
     return "date" if pa.types.is_date32(type_) else None

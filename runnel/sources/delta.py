@@ -129,6 +129,9 @@ class DeltaSource:
         weights = {"add": 1, "remove": -1, "cdc": None}
         return hold((Part(p, weights[kind]) for kind, paths in self._paths(facts.before, facts.after).items() for p in paths), schema)
 
+    def few(self, facts: SourceFacts) -> bool:
+        return facts.before is not None and facts.rows is not None and facts.rows <= ROWS
+
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         assert facts.before is not None
         match facts.via:

@@ -1,4 +1,4 @@
-"""A small change at hand: read by this process from the files that commits name, before any plan is made.
+"""A small change at hand before any plan is made: read by this process from the files that commits name, or by one small job.
 
 What nets to nothing drops out of the plan, rows come net, and their values tell which files of other tables matter.
 """
@@ -6,13 +6,14 @@ What nets to nothing drops out of the plan, rows come net, and their values tell
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DecimalType, LongType, StructField, StructType
 
 from runnel.algebra import WEIGHT
@@ -105,6 +106,19 @@ def hold(parts: Iterable[Part], schema: StructType) -> Held | None:
         return None
     table = pa.concat_tables([_read(p, schema) for p in parts])
     return Held(table, schema) if table.num_rows <= ROWS else None
+
+
+def collect(change: DataFrame, columns: Collection[str]) -> Held | None:
+    """The same of a change that only Spark can read: one small job. None when its rows would not be the same rows here."""
+    wanted = {c.lower() for c in columns}
+    names = [f.name for f in change.schema.fields if f.name.lower() in wanted]
+    chosen = change.select(*(f"`{n}`" for n in (*names, WEIGHT)))
+    schema = StructType([chosen.schema[n] for n in names])
+    if not holdable(schema):
+        return None
+    rows = chosen.toArrow()
+    columns_ = [rows[f.name].cast(_arrow(f)) for f in schema.fields]
+    return Held(pa.table([*columns_, rows[WEIGHT].cast(pa.int64())], names=[*names, WEIGHT]), schema)
 
 
 def _read(part: Part, schema: StructType) -> pa.Table:

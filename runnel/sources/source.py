@@ -27,6 +27,9 @@ class Source(Protocol):
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         """The change in these columns, when it is small and this process can read it as well as Spark."""
 
+    def few(self, facts: SourceFacts) -> bool:
+        """Whether the change is sure to be small enough to be held, by whoever reads it."""
+
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         """The weighted rows by which the source changed between the versions of `facts`."""
 

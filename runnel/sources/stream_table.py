@@ -1,7 +1,8 @@
 """Another stream table as a source: its backing table is a log of weighted rows, so its change needs no feed.
 
 rows:   change = the rows appended between the two versions, finished with their weights
-groups: change = the finished rows of the touched groups, after minus before
+groups: change = the finished rows of the touched groups, after minus before; the sums before come from the log, and with those
+        that were appended they are the sums after, so the log is read once
 where finishing does not work row by row (LIMIT): change = the finished content, after minus before
 
 Compaction commits do not alter the sum and are passed over.
@@ -15,7 +16,7 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -89,17 +90,16 @@ class StreamTableSource:
         found = hold((Part(p, None) for p in paths), schema)
         return found and found.renamed(list(names.values()))
 
+    def few(self, facts: SourceFacts) -> bool:
+        compared = facts.rows if self.layout.finish_change else self.log.rows()
+        return facts.before is not None and compared is not None and compared <= ROWS
+
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         assert facts.before is not None
         if not self.layout.finish_change:
             return _signed(self.at(reader, facts.after), 1).unionByName(_signed(self.at(reader, facts.before), -1))
         rows = self.log_rows(reader, facts.before, facts.after)
-        if self.layout.kind == "rows":
-            return self._finished(reader, rows)
-        keys = [F.col(f"`{k}`") for k in self.layout.keys]
-        touched = rows.select(*keys).distinct() if keys else None
-        now, was = (self._groups(reader, version, touched) for version in (facts.after, facts.before))
-        return self._finished(reader, _signed(now, 1).unionByName(_signed(was, -1)))
+        return self._finished(reader, rows if self.layout.kind == "rows" else self._groups(reader, facts, rows))
 
     def log_rows(self, reader: Reader, before: int, after: int) -> DataFrame:
         """The stored rows appended by refreshes after one version, up to another."""
@@ -112,16 +112,26 @@ class StreamTableSource:
     def _appended(self, before: int, after: int) -> list[Commit]:
         return [c for c in self.log.commits(before, after) if c.adds and (c.runnel or {}).get("kind") == "refresh"]
 
-    def _groups(self, reader: Reader, version: int, touched: DataFrame | None) -> DataFrame:
-        """The stored rows of touched groups at a version, summed up: a few of them cost one small shuffle."""
-        log = reader.table(self.log.path, version).alias("l")
-        if touched is not None:
-            same = [F.col(f"l.`{k}`").eqNullSafe(F.col(f"t.`{k}`")) for k in self.layout.keys]
-            log = log.join(touched.alias("t"), reduce(and_, same), "left_semi")
+    def _groups(self, reader: Reader, facts: SourceFacts, appended: DataFrame) -> DataFrame:
+        """The touched groups as they are now with weight 1, and as they were with weight -1, each where it has rows."""
+        assert facts.before is not None
+        keys, numbers = list(self.layout.keys), [*self.layout.partials, WEIGHT]
+        stored = reader.table(self.log.path, facts.before).select(*map(_column, (*keys, *numbers)))
+        if keys:
+            touched = appended.select(*map(_column, keys)).distinct().alias("t")
+            same = reduce(and_, (F.col(f"s.`{k}`").eqNullSafe(F.col(f"t.`{k}`")) for k in keys))
+            stored = stored.alias("s").join(F.broadcast(touched) if self.few(facts) else touched, same, "left_semi")
+        both = stored.withColumn(STORED, F.lit(True)).unionByName(appended.select(*map(_column, (*keys, *numbers))).withColumn(STORED, F.lit(False)))
         types = {c.name: c.type for c in self.layout.stored} | {WEIGHT: "bigint"}
-        sums = [F.coalesce(F.sum(F.col(f"`{n}`")), F.lit(0)).cast(types[n]).alias(n) for n in (*self.layout.partials, WEIGHT)]
-        grouped = log.groupBy(*(F.col(f"l.`{k}`") for k in self.layout.keys)).agg(*sums)
-        return grouped if touched is None else grouped.where(F.col(WEIGHT) > 0)
+        was = [_sum(F.when(F.col(STORED), _column(n)), types[n]).alias(n) for n in numbers]
+        now = [_sum(_column(n), types[n]).alias(n) for n in numbers]
+        grouped = both.groupBy(*map(_column, keys)).agg(F.struct(*was).alias("was"), F.struct(*now).alias("now"))
+        faces = F.array(F.struct(F.lit(-1).alias("sign"), F.col("was").alias("face")), F.struct(F.lit(1).alias("sign"), F.col("now").alias("face")))
+        rows = grouped.select(*map(_column, keys), F.inline(faces))
+        if keys:
+            rows = rows.where(F.col(f"face.`{WEIGHT}`") > 0)
+        partials = [F.col(f"face.`{n}`").alias(n) for n in self.layout.partials]
+        return rows.select(*map(_column, keys), *partials, F.col("sign").cast("bigint").alias(WEIGHT))
 
     def _finished(self, reader: Reader, weighted: DataFrame) -> DataFrame:
         """Weighted rows of the content as users see them, weights kept."""
@@ -144,6 +154,17 @@ class StreamTableSource:
             if note:
                 return bool(note.get("tail_files", 1)), bool(note.get("tail_negatives", True))
         return True, True
+
+
+STORED = "__runnel_stored"
+
+
+def _column(name: str) -> Column:
+    return F.col(f"`{name}`")
+
+
+def _sum(values: Column, type_: str) -> Column:
+    return F.coalesce(F.sum(values), F.lit(0)).cast(type_)
 
 
 def _signed(rows: DataFrame, weight: int) -> DataFrame:

@@ -180,8 +180,9 @@ def provided(want: Want) -> str:
         return f"SELECT DISTINCT {', '.join(f'{chr(34)}{k}{chr(34)}' for k in want.keys)} FROM ({net})" if want.keys else net
     matters = []
     for within in want.within:
-        values = " UNION ".join(f'SELECT "{column}" AS v FROM change.{source}' for source, column in sorted(within.among))
-        matters.append(f'EXISTS (SELECT 1 FROM ({values}) AS o WHERE o.v IS NOT DISTINCT FROM t."{within.column}")')
+        values = " UNION ".join(f'SELECT "{column}" AS v FROM change.{source}' for source, column in within.among)
+        compared = {"=": "IS NOT DISTINCT FROM", ">=": "<=", "<=": ">="}[within.side]
+        matters.append(f'EXISTS (SELECT 1 FROM ({values}) AS o WHERE o.v {compared} t."{within.column}")')
     return f"SELECT * FROM {relation} AS t WHERE {' AND '.join(matters)}" if matters else f"FROM {relation}"
 
 
