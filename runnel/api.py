@@ -31,8 +31,10 @@ from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
+from runnel.schedule.graph import Graph
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
+from runnel.sources.retention import kept_until
 from runnel.state import Catalog, quarantine
 from runnel.tables.content import finished_sql, quote
 from runnel.tables.view import create_view, drop_view
@@ -220,22 +222,34 @@ class Runnel:
         backing = self._engine.backing(full)
         version, note = backing.note()
         history = self._engine.catalog.history(full, 1)
-        sources = []
+        sources, warnings = [], []
         for ref in backing.definition.sources:
             reached = note.versions().get(ref.key)
             latest = self._engine.source(ref).probe(reached, (note.frontier.get(ref.key) or [None, None])[1], ref.columns)
-            sources.append({"source": ref.key, "frontier": reached, "latest": latest.after, "since": str(latest.kind)})
+            kept = kept_until(self._engine.log(ref.path), reached) if ref.kind == "delta" and reached is not None and latest.changed else None
+            line = {"source": ref.key, "frontier": reached, "latest": latest.after, "since": str(latest.kind)}
+            sources.append(line | {"kept_until": kept[0].isoformat(timespec="seconds") if kept else None})
+            if kept is not None and self._engine.now() > kept[0] - kept[1] / 2:
+                warnings.append(
+                    f"{ref.key} keeps the changes that were not read yet until {kept[0]:%Y-%m-%d %H:%M} UTC: "
+                    f"refresh before, or the table is computed anew"
+                )
         return {
             **backing.definition.line(),
             "epoch": note.epoch,
             "version": version,
             "fresh": all(s["since"] in ("unchanged", "data-neutral") for s in sources),
             "sources": sources,
+            "warnings": warnings,
             "base_rows": note.base_rows,
             "tail_rows": note.tail_rows,
             "tail_files": note.tail_files,
             "last_refresh": history[0].as_dict() if history else None,
         }
+
+    def graph(self) -> Graph:
+        """Who reads whom: order, readers, what lies up- and downstream; as a tree, as Mermaid and as DOT."""
+        return self._engine.graph()
 
     def history(self, name: str | None = None, limit: int = 50) -> Records:
         """What past refreshes did, newest first."""

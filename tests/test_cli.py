@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from runnel.cli import app, full_name, hoisted, in_order, plain, statements
+from runnel.cli import app
+from runnel.cli.app import hoisted
+from runnel.cli.connect import full_name
+from runnel.cli.define import statements
+from runnel.cli.show import plain
 from runnel.observe import docs
 
 
@@ -225,6 +229,9 @@ def test_order_and_lines_follow_the_definitions(rn, shell) -> None:
     shell("create", "cli_totals", "SELECT x FROM cli_base")
     shell("create", "cli_places", "SELECT x FROM cli_totals")
     definitions = rn._engine.definitions()
-    names = in_order(definitions)
+    names = rn.graph().order
     assert names.index("spark_catalog.default.cli_totals") < names.index("spark_catalog.default.cli_places")
     assert definitions["spark_catalog.default.cli_places"].line()["sources"] == "spark_catalog.default.cli_totals"
+    graph = shell("graph", "cli_places")
+    assert graph["plain"] == ["spark_catalog.default.cli_base"] and graph["order"][-1] == "spark_catalog.default.cli_places"
+    assert "cli_places" in rn.graph().mermaid() and "cli_base" in rn.graph().dot()

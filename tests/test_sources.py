@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from datetime import timedelta
 
 import pytest
 from deltalake import DeltaTable
@@ -108,6 +109,23 @@ def test_the_feed_is_turned_on_and_said_so(rn, caplog) -> None:
     assert f"turned the change data feed of {shop.name('orders')} on" in caplog.text
 
 
+def test_a_source_warns_before_unread_changes_may_be_cleaned_away(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    rn.sql("ALTER TABLE orders SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 2 days')")
+    rn.sql("INSERT INTO orders VALUES (5, 2, 1)")
+    assert rn.status("totals")["warnings"] == []
+    now = rn._engine.now
+    try:
+        rn._engine.now = lambda: now() + timedelta(hours=30)
+        (warning,) = rn.status("totals")["warnings"]
+        assert shop.name("orders") in warning and "refresh before" in warning
+        rn.refresh("totals")
+        assert rn.status("totals")["warnings"] == []
+    finally:
+        rn._engine.now = now
+
+
 def test_vacuumed_history_reinitialises(rn) -> None:
     shop = Shop(rn).with_customers()
     rn.create("joined", "SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer = c.id")
@@ -172,6 +190,28 @@ def test_dropped_column_is_an_error_that_names_it(rn) -> None:
         rn.refresh("totals")
     assert caught.value.code == "SCHEMA_CHANGED" and "column amount is gone" in caught.value.detail
     assert len(shop.rows("totals")) == 3
+
+
+@pytest.mark.parametrize("properties", ["", "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"], ids=["grouped", "deletion vectors"])
+def test_a_small_change_that_only_spark_can_read_is_read_once(rn, properties) -> None:
+    """One job brings it here; the plan then works on rows at hand, whatever it joins them with and how often."""
+    rn.sql(f"CREATE TABLE visits USING delta {properties} AS SELECT id, id % 10 AS k, id % 7 AS x FROM range(1000)")
+    base = "visits"
+    if not properties:
+        rn.create("visit_groups", "SELECT k, SUM(x) AS x, COUNT(*) AS id FROM visits GROUP BY k", mode="DIFFERENTIAL")
+        base = "visit_groups"
+    rn.create("visit_pairs", f"SELECT a.k, a.x, b.id FROM {base} a JOIN {base} b ON a.k = b.k", mode="DIFFERENTIAL")
+    rn.sql("DELETE FROM visits WHERE id = 3")
+    if not properties:
+        rn.refresh("visit_groups")
+    record = rn.refresh("visit_pairs")
+    assert record.action == "DIFFERENTIAL" and rn.verify("visit_pairs").ok
+    assert record.jobs <= 5, record
+    rn.sql("UPDATE visits SET x = x + 0 WHERE id = 5")
+    if not properties:
+        rn.refresh("visit_groups")
+    quiet = rn.refresh("visit_pairs")
+    assert quiet.rows_out in (0, None) and rn.verify("visit_pairs").ok
 
 
 def test_stream_tables_on_stream_tables(rn) -> None:

@@ -14,6 +14,7 @@ from runnel.differentiate import ChangePlan, Root, differentiate, recompute
 from runnel.errors import DefinitionError
 from runnel.execute.lookup import SparkLookup
 from runnel.execute.prepare import rebind
+from runnel.schedule.graph import Graph
 from runnel.settings import Settings
 from runnel.sources.delta import DeltaSource
 from runnel.sources.delta_log import DeltaLog
@@ -53,6 +54,10 @@ class Engine:
     def definitions(self) -> dict[str, Definition]:
         """Every stream table by name, as the catalog has it."""
         return {e.name: Definition.from_dict(e.definition) for e in self.catalog.entries()}
+
+    def graph(self) -> Graph:
+        """Who reads whom."""
+        return Graph({name: definition.source_keys for name, definition in self.definitions().items()})
 
     def backing(self, name: str) -> BackingTable:
         """The backing table of a stream table, or an error that names those that exist."""

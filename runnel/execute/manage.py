@@ -109,7 +109,7 @@ def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[
 
 def readers(engine: Engine, key: str) -> list[str]:
     """The stream tables that read a table directly."""
-    return sorted(d.name for d in engine.definitions().values() if key in d.source_keys)
+    return list(engine.graph().readers.get(key, ()))
 
 
 def drop(engine: Engine, name: str, cascade: bool = False, if_exists: bool = False) -> list[str]:
@@ -190,25 +190,11 @@ def _check_name_free(spark: SparkSession, name: str) -> None:
 
 def _check_cycle(engine: Engine, definition: Definition) -> None:
     """A replaced definition must not read what reads it."""
-    definitions = engine.definitions()
-
-    def path_to(key: str, path: tuple[str, ...]) -> tuple[str, ...] | None:
-        if key == definition.name:
-            return (*path, key)
-        for source in definitions[key].source_keys if key in definitions else ():
-            if (found := path_to(source, (*path, key))) is not None:
-                return found
-        return None
-
-    for source in definition.source_keys:
-        cycle = path_to(source, (definition.name,))
-        if cycle is not None:
-            raise DefinitionError(
-                f'"{definition.name}" would read itself',
-                code="CYCLE",
-                detail=f"{' -> '.join(cycle)}.",
-                hint="Break the cycle at one of these tables.",
-            )
+    cycle = engine.graph().with_table(definition.name, definition.source_keys).path(definition.name, definition.name)
+    if cycle is not None:
+        raise DefinitionError(
+            f'"{definition.name}" would read itself', code="CYCLE", detail=f"{' -> '.join(cycle)}.", hint="Break the cycle at one of these tables."
+        )
 
 
 def _delete(path: str) -> None:

@@ -1,0 +1,150 @@
+"""Commands that say what exists: init, create, alter, drop."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from runnel.cli.app import Options, app
+from runnel.cli.connect import connected, known, offline
+from runnel.cli.show import as_record, grid, print_json, print_records, stdout
+from runnel.errors import DefinitionError
+from runnel.state import Catalog
+
+MODES = "AUTO, DIFFERENTIAL (or INCREMENTAL), STRICT (or INCREMENTAL STRICT) or FULL."
+
+
+@app.command()
+def init(context: typer.Context) -> None:
+    """Make the warehouse folder."""
+    options: Options = context.obj
+    made = not os.path.isdir(options.folder)
+    try:
+        os.makedirs(options.folder, exist_ok=True)
+    except OSError as error:
+        raise DefinitionError(
+            f"cannot make {options.folder}", code="WAREHOUSE", detail=f"{error.strerror}.", hint="Name another folder with --warehouse."
+        ) from error
+    Catalog.open(options.catalog_url).close()
+    if options.json:
+        print_json({"warehouse": options.folder, "created": made})
+        return
+    out = stdout()
+    out.print(f"{'made' if made else 'found'} the warehouse {options.folder}", soft_wrap=True, highlight=False)
+    out.print("next:", style="dim")
+    for line in (
+        'runnel query "CREATE TABLE orders (id INT, customer STRING, amount DECIMAL(10,2)) USING delta"',
+        "runnel query \"INSERT INTO orders VALUES (1, 'ada', 12.50), (2, 'bob', 8.00)\"",
+        'runnel create totals "SELECT customer, SUM(amount) AS total FROM orders GROUP BY customer"',
+        'runnel query "SELECT * FROM totals"',
+    ):
+        out.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)
+
+
+@app.command()
+def create(
+    context: typer.Context,
+    name: str = typer.Argument("", help="Name, schema.name or catalog.schema.name."),
+    query: str = typer.Argument("", help='"SELECT ..."'),
+    mode: str = typer.Option("AUTO", help=MODES),
+    comment: str = typer.Option("", help="A line about the stream table."),
+    replace: bool = typer.Option(False, "--replace", help="Replace a stream table of this name."),
+    if_not_exists: bool = typer.Option(False, "--if-not-exists", help="Leave a stream table of this name alone."),
+    file: Path = typer.Option(None, "--file", "-f", exists=True, dir_okay=False, help="A file of statements, such as CREATE STREAM TABLE."),
+) -> None:
+    """Define a stream table and load it."""
+    if (file is None) != bool(name and query):
+        raise typer.BadParameter('give NAME "SELECT ..." or --file, not both', param_hint="NAME QUERY")
+    if replace and if_not_exists:
+        raise typer.BadParameter("--replace and --if-not-exists exclude each other")
+    if file is not None:
+        _run_file(context.obj, file)
+        return
+    with connected(context.obj) as (rn, say):
+        say(f"loading {name}")
+        record = rn.create(name, query, mode, comment=comment, replace=replace, if_not_exists=if_not_exists)
+        shown = record.as_dict() if record else {"stream_table": rn._name(name), "created": False, "reason": "it exists already"}
+    if context.obj.json:
+        print_json(shown)
+        return
+    if record is None:
+        stdout().print(f"{shown['stream_table']} exists already", highlight=False)
+        return
+    print_records([record])
+
+
+def _run_file(options: Options, file: Path) -> None:
+    results: list[dict[str, Any]] = []
+    with connected(options) as (rn, say):
+        for number, statement in enumerate(statements(file.read_text()), 1):
+            say(f"{file.name}, statement {number}")
+            frame = rn.sql(statement)
+            results.append({"statement": statement, "rows": [as_record(row) for row in frame.take(100)]})
+    if options.json:
+        print_json(results)
+        return
+    for result in results:
+        stdout().print(" ".join(result["statement"].split())[:100], style="dim", highlight=False, markup=False)
+        if result["rows"]:
+            stdout().print(grid(list(result["rows"][0]), [list(r.values()) for r in result["rows"]]))
+
+
+def statements(text: str) -> list[str]:
+    """The statements of a text, split where a semicolon stands outside strings and comments.
+
+    >>> statements("SELECT ';' ; -- one; two")
+    ["SELECT ';'"]
+    """
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.tokens import TokenType
+
+    found: list[str] = []
+    start: int | None = None
+    end = 0
+    for token in Spark().tokenize(text):
+        if token.token_type is TokenType.SEMICOLON:
+            found += [text[start:end]] if start is not None else []
+            start = None
+            continue
+        start, end = token.start if start is None else start, token.end + 1
+    return [*found, text[start:end]] if start is not None else found
+
+
+@app.command()
+def alter(
+    context: typer.Context,
+    name: str,
+    mode: str = typer.Option("", help=MODES),
+    property_: list[str] = typer.Option(
+        [], "--property", metavar="KEY=VALUE", help="A property, such as runnel.differential_ceiling=0.3; repeatable."
+    ),
+) -> None:
+    """Change how a stream table is refreshed."""
+    if (not mode and not property_) or any("=" not in p for p in property_):
+        raise typer.BadParameter("give --mode MODE, or --property KEY=VALUE")
+    with offline(context.obj) as rn:
+        definition = rn.alter(name, mode=mode or None, properties=dict(p.split("=", 1) for p in property_))
+    if context.obj.json:
+        print_json(definition.line())
+        return
+    stdout().print(f"{definition.name}: refresh mode is {definition.mode}", highlight=False)
+
+
+@app.command()
+def drop(
+    context: typer.Context,
+    name: str,
+    cascade: bool = typer.Option(False, "--cascade", help="Drop the stream tables that read it, too."),
+    if_exists: bool = typer.Option(False, "--if-exists", help="No error when it does not exist."),
+) -> None:
+    """Remove a stream table; its sources stay."""
+    known(context.obj, [] if if_exists else [name])
+    with connected(context.obj) as (rn, _):
+        gone = rn.drop(name, cascade=cascade, if_exists=if_exists)
+    if context.obj.json:
+        print_json({"dropped": gone})
+        return
+    stdout().print("\n".join(f"dropped {g}" for g in gone) or "nothing to drop", highlight=False)
