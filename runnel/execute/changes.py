@@ -44,7 +44,7 @@ def _carries_rows(note: dict[str, object] | None, adds: tuple[dict[str, object],
 
 def _one(engine: Engine, source: StreamTableSource, version: int) -> DataFrame:
     """One commit, each row as often as it weighs."""
-    facts = SourceFacts(source.key, Kind.MIXED, version - 1, version, "", via="log")
+    facts = SourceFacts(source.key, Kind.MIXED, version - 1, version, "", rows=None, via="log")
     change = source.change(engine.reader, facts)
     columns = [c for c in change.columns if c != WEIGHT]
     net = change.groupBy(*(F.col(f"`{c}`") for c in columns)).agg(F.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
