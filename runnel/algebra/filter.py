@@ -41,7 +41,8 @@ class Filter(Node):
     def law(self, steps: Steps) -> str:
         change = steps.change(self.child)
         assert change is not None
-        return steps.define("filter_change", self.select(change))
+        name = steps.define("filter_change", self.select(change))
+        return steps.comes_net(name) if steps.netted(change) else name
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         return self.child.origins(column, changed)

@@ -12,7 +12,7 @@ from runnel.execute.history import Past, Prediction, lost, predict_differential,
 from runnel.observe.record import Action, Mode
 from runnel.sources.facts import Kind, SourceFacts
 
-SMALL = 200_000
+SMALL = 1_000_000
 """Changed rows up to which the change is the side of a join that is broadcast."""
 CLEARLY, GAP_MS = 0.8, 100.0
 """A way gives way to one that is measured to be cheaper by a fifth: so two equal ways do not take turns."""

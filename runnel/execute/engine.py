@@ -29,8 +29,8 @@ from runnel.tables.content import LogFacts, finished_sql
 
 SMALL = {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partitions": "2"}
 """Settings for a job over a small change: planned at once, in few parts."""
-HELD = 32
-"""Changes kept at hand at once, of 32 MiB at most each and usually of some kilobytes."""
+HELD, HELD_BYTES = 64, 256 << 20
+"""Changes kept at hand at once, and their bytes; usually they have some kilobytes each."""
 PLANS = 2000
 """Plans kept at once; a stream table has a few, one for each set of sources that change together."""
 
@@ -123,9 +123,12 @@ class Engine:
         """A small change at hand. Stream tables that read the same change one after the other share one reading."""
         key = (facts.key, facts.table_id, facts.before, facts.after, columns)
         if key not in self._held:
-            while len(self._held) >= HELD:
-                del self._held[next(iter(self._held))]
             self._held[key] = source.held(facts, columns) or self._collected(source, facts, columns)
+            while len(self._held) > HELD or sum(h.table.nbytes for h in self._held.values() if h is not None) > HELD_BYTES:
+                oldest = next(iter(self._held))
+                if oldest == key:
+                    break
+                del self._held[oldest]
         return self._held[key]
 
     def _collected(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:

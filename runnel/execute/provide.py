@@ -54,8 +54,14 @@ class Provider:
     def _rows(self, held: Held, want: Want) -> DataFrame:
         """A change at hand, or the distinct keys in it."""
         if want.keys:
-            return self.reader.rows(held.keys(want.columns, want.keys), held.types(*want.keys))
-        return self.reader.rows(held.net(want.columns), held.types(*want.columns, WEIGHT))
+            return self.reader.given(held.keys(want.columns, want.keys), held.types(*want.keys), self._folder)
+        return self.reader.given(held.net(want.columns), held.types(*want.columns, WEIGHT), self._folder)
+
+    @property
+    def _folder(self) -> str | None:
+        """Where rows too many for a plan are put; `refresh` removes it."""
+        local = self.backing.log.local
+        return f"{local}/_steps/given" if local is not None else None
 
     def _bounds(self, want: Want) -> list[Bound]:
         """What the changes at hand say about the rows that matter."""

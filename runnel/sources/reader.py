@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 from sqlglot import exp
 
+from runnel.sources.held import holdable
+
 KERNEL = "spark.databricks.delta.v2.enableMode"
 FOLLOWED = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.cteRecursionLevelLimit", "spark.sql.cteRecursionRowLimit")
 """Settings of the user's session that change what a query means."""
 
 
+IN_PLAN = 10_000
+"""Rows up to which they are part of a plan."""
 SOUND = {"spark__sql__optimizer__excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion"}
 """Spark 4.1 fails on EXISTS or IN as a value over a union, as the content of a stream table with a tail is one, unless this rule is off."""
 
@@ -73,12 +80,24 @@ class Reader:
                 jvm.SparkSession.setActiveSession(before._jsparkSession)
                 SparkSession._activeSession = before
 
+    def given(self, data: pa.Table, schema: StructType, folder: str | None) -> DataFrame:
+        """Rows that this process holds: in the plan when few, else as a file in `folder`, if the caller has one.
+
+        Spark's optimizer goes over rows in a plan again and again: 200,000 of them cost half a second before anything runs.
+        """
+        if folder is None or data.num_rows <= IN_PLAN or not holdable(schema):
+            return self.rows(data, schema)
+        os.makedirs(folder, exist_ok=True)
+        path = f"{folder}/{next(self._numbers)}.parquet"
+        pq.write_table(data, path, compression="lz4", coerce_timestamps="us", row_group_size=IN_PLAN * 5)
+        return self.session.read.schema(schema).parquet(path)
+
     def computed(self, sql: str, folder: str, few: bool) -> DataFrame:
         """The rows of a step that several others read, computed now: held by the driver when few, else as files in `folder`."""
         frame = self.session.sql(sql)
         if few:
             try:
-                return self.rows(frame.toArrow(), frame.schema)
+                return self.given(frame.toArrow(), frame.schema, folder)
             except PySparkException as error:
                 if "maxResultSize" not in str(error):
                     raise
