@@ -20,6 +20,9 @@ class Facts:
     held: frozenset[str] = frozenset()
     """Sources whose change is at hand before the plan is made: it comes net, and its values can tell which files matter."""
 
+    light: frozenset[str] = frozenset()
+    """Sources so small that reading and broadcasting one costs less than another job."""
+
     def __post_init__(self) -> None:
         assert self.insert_only <= self.changed, "a source that did not change cannot be insert-only"
 

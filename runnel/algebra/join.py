@@ -1,8 +1,9 @@
 """change(L join R) = change(L) join R.after + L.before join change(R)
 
-A chain of joins is one join of many relations: each term begins at the change of one of them, with those before it as
-they were and those after it as they are, and reaches outward. Exact at any depth, for any condition, because both versions of every table can be read. A condition that is NULL joins
-nothing. Weights multiply; one side of each term is a plain relation, whose rows all weigh 1.
+A chain of joins is one join of many relations, taken one by one, each linked to those before it where a condition allows. What
+changed among those before meets the next relation as it is in one join, so that it is read once for all their changes; and its own
+change reaches back to them as they were. Exact at any depth, for any condition, because both versions of every table can be read.
+A condition that is NULL joins nothing. Weights multiply; one side of each term is a plain relation, whose rows all weigh 1.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, partner
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, references, select, table
-from runnel.algebra.reach import Leaf, leaf, links, reach, touched_leaf
+from runnel.algebra.reach import Leaf, leaf, linked, links, reach, touched_leaf
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
 from runnel.algebra.want import Origin, Within
@@ -48,22 +49,35 @@ class Join(Node):
         return self._join(inputs[0], inputs[1], self.names)
 
     def law(self, steps: Steps) -> str:
-        leaves, conditions = self.chain
-        names = (*self.names, WEIGHT)
-        terms = []
-        for i, changed in enumerate(leaves):
-            change = steps.net(changed)
-            if change is None:
-                continue
-            faces = [(n, Face.BEFORE) for n in leaves[:i]] + [(n, Face.AFTER) for n in leaves[i + 1 :]]
-            others = [leaf(steps.near(n, face, links(steps, n, changed, conditions)), n) for n, face in faces]
-            terms.append(reach(steps, "join_term", Leaf(change, (*changed.names, WEIGHT)), others, conditions, names))
-        return steps.define("join_change", _all([select((col(n) for n in names), table(t)) for t in terms]))
+        first, *rest = linked(*self.chain)
+        conditions = self.chain[1]
+        open_ = [*conditions]  # what holds for rows that were reached and is not yet asked of them
+        before, change = first, steps.net(first)
+        for node in rest:
+            together = Join(before, node, None)
+            names, known = (*together.names, WEIGHT), frozenset(together.names)
+            on = [c for c in open_ if references(c) <= known]
+            open_ = [c for c in open_ if c not in on]
+            terms = []
+            if change is not None:
+                near = leaf(steps, node, Face.AFTER, links(steps, node, before, on))
+                terms.append(reach(steps, "join_term", Leaf(change, (*before.names, WEIGHT)), [near], on, names))
+            own = steps.net(node)
+            if own is not None:
+                holds = [c for c in conditions if references(c) <= known]
+                nodes = before.chain[0] if isinstance(before, Join) else [before]
+                others = [leaf(steps, n, Face.BEFORE, links(steps, n, node, holds)) for n in nodes]
+                terms.append(reach(steps, "join_term", Leaf(own, (*node.names, WEIGHT)), others, holds, names))
+            if terms:
+                change = steps.define("join_change", _all([select((col(n) for n in names), table(t)) for t in terms])) if terms[1:] else terms[0]
+            before = Join(before, node, exp.and_(*(c.copy() for c in on)) if on else None)
+        assert change is not None
+        return change
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         leaves, conditions = self.chain
         start, same = touched_leaf(steps, touched, tuple(keys), {c.name: c.type for c in self.columns})
-        others = [leaf(steps.near(n, face, Within.each({k: steps.origins(touched, k) for k in keys if k in n.names})), n) for n in leaves]
+        others = [leaf(steps, n, face, Within.each({k: steps.origins(touched, k) for k in keys if k in n.names})) for n in leaves]
         return reach(steps, f"join_{face}_touched", start, others, [*same, *conditions], self.names)
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:

@@ -102,6 +102,14 @@ class Node:
         """
         return None
 
+    @property
+    def linear_over(self) -> frozenset[str]:
+        """The one source whose rows this node only filters and renames; of any other node all its sources and one that no table is called."""
+        below = self
+        while len(below.children) == 1 and below.linear:
+            below = below.children[0]
+        return below.sources if not below.children else below.sources | {""}
+
     def near(self, steps: Steps, face: Face, bounds: Sequence[Within]) -> str:
         """A face of which only rows within these bounds of its columns matter; any superset of them will do."""
         return steps.face(self, face)

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, equalities
 from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
-from runnel.algebra.reach import Leaf, leaf, links, reach
+from runnel.algebra.reach import Leaf, links, reach
 from runnel.algebra.semi_join import SemiJoin, kept_origins, narrowed
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
@@ -61,9 +61,10 @@ class OuterJoin(Node):
         found = []
         if left is not None:
             after = rights if not self.full else steps.face(self.right, Face.AFTER)
-            found.append(reach(steps, "outerjoin_term", Leaf(left, (*self.left.names, WEIGHT)), [leaf(after, self.right)], conditions, names))
+            others = [Leaf(after, self.right.names)]
+            found.append(reach(steps, "outerjoin_term", Leaf(left, (*self.left.names, WEIGHT)), others, conditions, names))
         if right is not None:
-            found.append(reach(steps, "outerjoin_term", Leaf(right, (*self.right.names, WEIGHT)), [leaf(lefts, self.left)], conditions, names))
+            found.append(reach(steps, "outerjoin_term", Leaf(right, (*self.right.names, WEIGHT)), [Leaf(lefts, self.left.names)], conditions, names))
         found.append(self._padding(steps, self.left, self.right, lefts))
         if self.full:
             found.append(self._padding(steps, self.right, self.left, rights))

@@ -6,13 +6,13 @@ reached so far with one more relation, by an equality where there is one, so tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, orders, partner, same
-from runnel.algebra.node import Node, col, joined, references, select, table
+from runnel.algebra.node import Face, Node, col, joined, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Within
 
@@ -23,6 +23,8 @@ class Leaf:
 
     relation: str
     names: tuple[str, ...]
+    light: bool = False
+    """So small a table that it is the side to broadcast, whatever meets it."""
 
 
 def reach(steps: Steps, label: str, start: Leaf, others: list[Leaf], conditions: list[exp.Expr], output: tuple[str, ...]) -> str:
@@ -35,7 +37,7 @@ def reach(steps: Steps, label: str, start: Leaf, others: list[Leaf], conditions:
         return steps.define(label, query.where(*own, copy=False) if own else query)
     while open_:
         known = set(names)
-        nearest = min(open_, key=lambda leaf: _distance(leaf, known, left))
+        nearest = min(open_, key=lambda leaf: _distance(leaf.names, known, left))
         open_.remove(nearest)
         on = [c for c in left if c.reads <= known.union(nearest.names)]
         left = [c for c in left if c not in on]
@@ -43,7 +45,7 @@ def reach(steps: Steps, label: str, start: Leaf, others: list[Leaf], conditions:
         kept = [n for n in (*names, *nearest.names) if n in needed] if open_ else list(output)
         condition = exp.and_(*(c.expression.copy() for c in on), copy=False) if on else None
         query = joined(select((col(n) for n in kept), table(reached, "l")), table(nearest.relation, "r"), "inner" if on else "cross", condition)
-        reached = steps.define(label if not open_ else f"{label}_reached", steps.broadcast(query, "l"))
+        reached = steps.define(label if not open_ else f"{label}_reached", steps.broadcast(query, "r" if nearest.light else "l"))
         names = kept
     return reached
 
@@ -56,9 +58,9 @@ class _Condition:
     reads: frozenset[str]
 
 
-def _distance(leaf: Leaf, reached: set[str], conditions: list[_Condition]) -> int:
+def _distance(names: tuple[str, ...], reached: set[str], conditions: list[_Condition]) -> int:
     """0 when an equality leads there, 1 for any other condition, 2 for none."""
-    own = set(leaf.names)
+    own = set(names)
     linked = [c for c in conditions if c.reads & own and c.reads & reached and c.reads <= own | reached]
     if any(isinstance(c.expression, exp.EQ | exp.NullSafeEQ) for c in linked):
         return 0
@@ -73,8 +75,21 @@ def touched_leaf(steps: Steps, touched: str, keys: tuple[str, ...], types: Mappi
     return Leaf(steps.define(f"{touched}_keys", query), names), on
 
 
-def leaf(relation: str, node: Node) -> Leaf:
-    return Leaf(relation, node.names)
+def leaf(steps: Steps, node: Node, face: Face, bounds: Sequence[Within] = ()) -> Leaf:
+    """A face of a node of which only rows within the bounds matter."""
+    return Leaf(steps.near(node, face, bounds), node.names, node.linear_over <= steps.facts.light)
+
+
+def linked(leaves: list[Node], conditions: list[exp.Expr]) -> list[Node]:
+    """Relations in their order, but for those that only later ones link to what comes before them."""
+    parts = [_Condition(c, references(c)) for c in conditions]
+    open_, found = leaves[1:], leaves[:1]
+    while open_:
+        known = {n for node in found for n in node.names}
+        nearest = min(open_, key=lambda node: _distance(node.names, known, parts))
+        open_.remove(nearest)
+        found.append(nearest)
+    return found
 
 
 def links(steps: Steps, node: Node, changed: Node, conditions: list[exp.Expr]) -> tuple[Within, ...]:

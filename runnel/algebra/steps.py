@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from sqlglot import exp
 
@@ -201,10 +202,29 @@ class Steps:
         return step in self._netted
 
     def touched(self, node: Node, keys: Sequence[str]) -> str:
-        """The distinct keys in the change of `node`; rows whose weights cancel touch nothing."""
+        """The distinct keys in the change of `node`, and maybe others; rows whose weights cancel touch nothing.
+
+        Where the values of a key come from changes at hand, and the change of the node would have to be computed, they are taken
+        from there.
+        """
+        if len(keys) == 1 and len(node.linear_over) > 1:
+            origins = node.origins(keys[0], self.facts.changed)
+            if self.laws and origins and {source for source, _ in origins} <= self.facts.held:
+                return self._touched_at_hand(node, keys[0], origins)
         change = self.net(node)
         assert change is not None
         return self.distinct(f"{node.slug}_touched", change, {k: k for k in keys})
+
+    def _touched_at_hand(self, node: Node, key: str, origins: frozenset[Origin]) -> str:
+        values = []
+        for source, column in sorted(origins):
+            read = {c for n in node.walk() if n.sources == {source} and not n.children for c in n.origin}  # type: ignore[attr-defined]
+            want = Want(source, Face.CHANGE, columns=tuple(sorted(read)), keys=(column,))
+            values.append(select([named(col(column), key)], table(self.provided(want))))
+        every = reduce(lambda one, other: exp.union(one, other, copy=False), values[1:], values[0])  # type: ignore[arg-type, return-value]
+        name = self.define(f"{node.slug}_touched", every, small=True)
+        self._changes[name] = node
+        return name
 
     def weighted(self, query: exp.Select, weight: exp.Expr | None = None) -> exp.Select:
         """A query with a weight beside its columns: the one its input has, unless another is given."""

@@ -48,6 +48,8 @@ MODERATE = 4 << 30
 """Bytes of tables up to which a plan is made at once; beyond it adaptive execution decides between stages."""
 PARTITION = 64 << 20
 """Bytes of tables per shuffle partition: with the change broadcast, little of them is ever shuffled."""
+LIGHT = 4 << 20
+"""Bytes up to which a table is broadcast whole, beside what else is read: a dimension of some ten thousand rows."""
 ATTEMPTS = 3
 """A conflict means that somebody else moved the frontier; looking again usually finds nothing left to do."""
 SMALL_CHANGE = 1_000_000
@@ -187,7 +189,8 @@ def _differential(work: Work) -> ChangePlan | None:
     definition = work.backing.definition
     if work.first or work.full or not definition.incremental or any(f.broken for f in work.facts):
         return None
-    facts = facts_of(work.facts, work.clocks)
+    light = frozenset(key for key, source in work.sources.items() if source.size() <= LIGHT)
+    facts = facts_of(work.facts, work.clocks, light)
     return work.engine.plan(definition, facts) if facts.changed else None
 
 

@@ -89,7 +89,7 @@ class Reader:
             return self.rows(data, schema)
         os.makedirs(folder, exist_ok=True)
         path = f"{folder}/{next(self._numbers)}.parquet"
-        pq.write_table(data, path, compression="lz4", coerce_timestamps="us", row_group_size=IN_PLAN * 5)
+        pq.write_table(data, path, compression="snappy", coerce_timestamps="us", row_group_size=IN_PLAN * 5)
         return self.session.read.schema(schema).parquet(path)
 
     def computed(self, sql: str, folder: str, few: bool) -> DataFrame:
