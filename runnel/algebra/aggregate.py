@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from sqlglot import exp
 
 from runnel.algebra.functions import Rule, rule
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Origin
 
@@ -39,9 +39,9 @@ class Aggregate(Node):
     calls: tuple[Call, ...]
 
     title = "Aggregate"
-    law_text = "root and additive: partial sums of the child's change; root and mergeable, rows only came: the stored result merged with them; else after - before of the touched groups"
+    law_text = "root and additive: partial sums of the child's change; root and mergeable, rows only came: the stored result merged with them; inside and additive: the sums before and those with the change's; else after - before of the touched groups"
     supports = "GROUP BY with the functions below, FILTER and DISTINCT; GROUPING SETS, CUBE, ROLLUP; HAVING; aggregates without GROUP BY; PIVOT; user aggregates"
-    cost = "root and additive: the changed rows; root: the touched groups, now and as stored; inside: the touched groups on both faces"
+    cost = "root and additive: the changed rows; root: the touched groups, now and as stored; inside: the touched groups on one face when additive, else on both"
     grows_with_inserts = False
 
     def __post_init__(self) -> None:
@@ -116,12 +116,43 @@ class Aggregate(Node):
         if self.keys and self.merges and steps.stores(self) and steps.grows(self.child):
             return self._merged(steps)
         touched = steps.touched(self.child, self.keys) if self.keys else None
+        if self.additive and not steps.stores(self) and not (self.keys and steps.touched_at_hand(self.child, self.keys)):
+            return self._summed(steps, touched)
         now = steps.face(self.child, Face.AFTER) if touched is None else steps.restrict(self.child, Face.AFTER, self.keys, touched)
         found = steps.define("aggregate_now", self.grouped(now, steady=not steps.stores(self)))
         if steps.stores(self):
             return steps.replaced(self, found, self.keys, touched)
         rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
         return steps.difference(self, found, steps.define("aggregate_was", self.select(rows)))
+
+    def _summed(self, steps: Steps, touched: str | None) -> str:
+        """The sums before, and with those of the change the sums after: one face is read, and not two."""
+        change = steps.net(self.child)
+        assert change is not None
+        rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
+        types = {c.name: c.type for c in self.state} | {WEIGHT: "bigint"}
+        keys, numbers = [*self.keys], [*types]
+        was = steps.define("aggregate_was", self.sums(rows, exp.Literal.number(1)))
+        moved = steps.define("aggregate_moved", self.sums(change, col(WEIGHT)))
+        marked = [
+            select((*(col(n) for n in (*keys, *numbers)), named(exp.Literal.number(i), "is_old")), table(t)) for i, t in enumerate((moved, was))
+        ]
+        both = steps.define("aggregate_both", exp.union(*marked, distinct=False, copy=False))
+        old = exp.EQ(this=col("is_old"), expression=exp.Literal.number(1))
+        sums = [named(_total(col(n), types[n]), f"{n}__now") for n in numbers]
+        sums += [named(_total(exp.Case().when(old.copy(), col(n)), types[n]), f"{n}__was") for n in numbers]
+        query = select((*(col(k) for k in keys), *sums), table(both))
+        pairs = steps.define("aggregate_pairs", query.group_by(*(col(k) for k in keys), copy=False) if keys else query, small=True)
+        came = exp.GT(this=col("sign"), expression=exp.Literal.number(0))
+        face = [named(exp.Case().when(came.copy(), col(f"{n}__now")).else_(col(f"{n}__was")), n) for n in numbers]
+        signs = exp.values([(1,), (-1,)], alias="signs", columns=["sign"])
+        faces = joined(select((*(col(k) for k in keys), *face, col("sign")), table(pairs)), signs, "cross")
+        some = steps.define("aggregate_faces", faces)
+        weight = named(exp.cast(col("sign"), "bigint"), WEIGHT)
+        found = select((*(col(k) for k in keys), *self.finished(), weight), table(some))
+        if keys:
+            found = found.where(exp.GT(this=col(WEIGHT, some), expression=exp.Literal.number(0)), copy=False)
+        return steps.consolidate("aggregate_change", steps.define("aggregate_finished", found), self.columns)
 
     @cached_property
     def merges(self) -> bool:
@@ -155,6 +186,11 @@ class Aggregate(Node):
         kinds = [r.kind for r in self.rules]
         calls = ", ".join(f"{c} ({k})" for c, k in zip(self.calls, kinds, strict=True))
         return f"by [{', '.join(self.keys)}] {calls}".rstrip()
+
+
+def _total(value: exp.Expr, type_: str) -> exp.Expr:
+    """A sum that is zero over nothing."""
+    return exp.cast(exp.func("coalesce", exp.Sum(this=value), exp.Literal.number(0)), type_)
 
 
 def instead(call: exp.Expr, function: exp.Expr) -> exp.Expr:

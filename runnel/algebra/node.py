@@ -178,7 +178,7 @@ def select(expressions: Iterable[exp.Expr], source: exp.Table | None = None) -> 
     return query
 
 
-def joined(query: exp.Select, right: exp.Table, kind: str, on: exp.Expr | None = None) -> exp.Select:
+def joined(query: exp.Select, right: exp.Expr, kind: str, on: exp.Expr | None = None) -> exp.Select:
     """The query with one more join, in place. Built of nodes: the library's own method reads the kind by parsing a statement.
 
     >>> joined(select([col("a")], table("x", "l")), table("y", "r"), "left semi", exp.condition("l.k = r.k")).sql("spark")

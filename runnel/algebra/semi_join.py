@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from runnel.algebra.condition import Equality, conjuncts, equalities, partner
 from runnel.algebra.counts import flipped
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, named, references, select, table
 from runnel.algebra.reach import links
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
@@ -63,8 +63,7 @@ class SemiJoin(Node):
             after = narrowed(steps, self.right, Face.AFTER, self._equalities[0], left, links(steps, self.right, self.left, self._equalities[1]))
             terms.append(steps.weighted(self._join(left, after)))
         if right is not None:
-            near = links(steps, self.left, self.right, conjuncts(self.condition))
-            terms += self._flipped(steps, right, before or steps.near(self.left, Face.BEFORE, near))
+            terms += self._flipped(steps, right, before)
         return terms
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
@@ -78,15 +77,20 @@ class SemiJoin(Node):
     def _equalities(self) -> tuple[list[Equality], list[exp.Expr]]:
         return equalities(self.condition, self.left.names, self.right.names)
 
-    def _flipped(self, steps: Steps, right: str, before: str) -> list[exp.Select]:
+    def _flipped(self, steps: Steps, right: str, before: str | None) -> list[exp.Select]:
         pairs, rest = self._equalities
         if pairs and not rest:
             return [self._flipped_keys(steps, pairs, right, before)]
+        before = before or self._near(steps)
         moved = steps.define("semijoin_moved", steps.broadcast(_semi(self.left, before, right, self.condition, anti=False), "r"), small=True)
         faces = {1: narrowed(steps, self.right, Face.AFTER, pairs, moved), -1: narrowed(steps, self.right, Face.BEFORE, pairs, moved)}
         return [steps.weighted(self._join(moved, face), exp.Literal.number(weight)) for weight, face in faces.items()]
 
-    def _flipped_keys(self, steps: Steps, pairs: list[Equality], right: str, before: str) -> exp.Select:
+    def _near(self, steps: Steps) -> str:
+        """The rows of L.before, but for files without any that the change of R can match."""
+        return steps.near(self.left, Face.BEFORE, links(steps, self.left, self.right, conjuncts(self.condition)))
+
+    def _flipped_keys(self, steps: Steps, pairs: list[Equality], right: str, before: str | None) -> exp.Select:
         """With equalities alone a key's partners can be counted: now, and by the change, how many there were."""
         keys = [f"key{i}" for i in range(len(pairs))]
         values = [named(p.right.copy(), k) for p, k in zip(pairs, keys, strict=True)]
@@ -108,9 +112,13 @@ class SemiJoin(Node):
         )
         kept = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
-        rows = exp.select(*(col(n) for n in self.names), col(WEIGHT)).from_(table(before, "l"))
-        rows = rows.join(table(steps.define("keys_flipped", kept, small=True), "f"), on=on, join_type="inner")
-        return steps.broadcast(rows, "f")
+        flipped_keys = steps.takes(steps.define("keys_flipped", kept, small=True), moved, {k: k for k in keys})
+        if before is None and len(self.left.linear_over) > 1:
+            before = narrowed(
+                steps, self.left, Face.BEFORE, [Equality(p.left, col(k), p.null_safe) for p, k in zip(pairs, keys, strict=True)], flipped_keys
+            )
+        rows = select((*(col(n) for n in self.names), col(WEIGHT)), table(before or self._near(steps), "l"))
+        return steps.broadcast(joined(rows, table(flipped_keys, "f"), "inner", on), "f")
 
     def _join(self, left: str, right: str) -> exp.Select:
         return _semi(self.left, left, right, self.condition, self.anti)

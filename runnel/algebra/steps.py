@@ -207,15 +207,20 @@ class Steps:
         Where the values of a key come from changes at hand, and the change of the node would have to be computed, they are taken
         from there.
         """
-        if len(keys) == 1 and len(node.linear_over) > 1:
-            origins = node.origins(keys[0], self.facts.changed)
-            if self.laws and origins and {source for source, _ in origins} <= self.facts.held:
-                return self._touched_at_hand(node, keys[0], origins)
+        if origins := self.touched_at_hand(node, keys):
+            return self._touched_values(node, keys[0], origins)
         change = self.net(node)
         assert change is not None
         return self.distinct(f"{node.slug}_touched", change, {k: k for k in keys})
 
-    def _touched_at_hand(self, node: Node, key: str, origins: frozenset[Origin]) -> str:
+    def touched_at_hand(self, node: Node, keys: Sequence[str]) -> frozenset[Origin] | None:
+        """The changes at hand that hold all values of a single key in a change that would have to be computed."""
+        if not self.laws or len(keys) != 1 or len(node.linear_over) <= 1:
+            return None
+        origins = node.origins(keys[0], self.facts.changed)
+        return origins if origins and {source for source, _ in origins} <= self.facts.held else None
+
+    def _touched_values(self, node: Node, key: str, origins: frozenset[Origin]) -> str:
         values = []
         for source, column in sorted(origins):
             read = {c for n in node.walk() if n.sources == {source} and not n.children for c in n.origin}  # type: ignore[attr-defined]
