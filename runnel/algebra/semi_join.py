@@ -81,7 +81,9 @@ class SemiJoin(Node):
         pairs, rest = self._equalities
         if pairs and not rest:
             return [self._flipped_keys(steps, pairs, right, before)]
-        before = before or self._near(steps)
+        if before is None:
+            join = pairs and len(self.left.linear_over) > 1
+            before = narrowed(steps, self.left, Face.BEFORE, pairs, right) if join else self._near(steps)
         moved = steps.define("semijoin_moved", steps.broadcast(_semi(self.left, before, right, self.condition, anti=False), "r"), small=True)
         faces = {1: narrowed(steps, self.right, Face.AFTER, pairs, moved), -1: narrowed(steps, self.right, Face.BEFORE, pairs, moved)}
         return [steps.weighted(self._join(moved, face), exp.Literal.number(weight)) for weight, face in faces.items()]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from runnel.algebra import Facts
 from runnel.definition import Definition, SourceRef
@@ -54,6 +56,11 @@ class Engine:
     def definitions(self) -> dict[str, Definition]:
         """Every stream table by name, as the catalog has it."""
         return {e.name: Definition.from_dict(e.definition) for e in self.catalog.entries()}
+
+    @cached_property
+    def parallelism(self) -> int:
+        """Tasks that Spark runs at once, as far as it can be asked."""
+        return 8 if is_remote() else int(self.spark.sparkContext.defaultParallelism)
 
     def graph(self) -> Graph:
         """Who reads whom."""

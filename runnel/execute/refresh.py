@@ -309,7 +309,7 @@ def _sized(work: Work) -> dict[str, str]:
     read = sum(work.sources[i.source].size() for i in work.plan.inputs if i.face is not Face.CHANGE and i.source in work.sources)
     if read > MODERATE:
         return {}
-    partitions = max(1, min(8, sum(r or 0 for r in rows) // 50_000 + read // PARTITION))
+    partitions = max(1, min(8, work.engine.parallelism, sum(r or 0 for r in rows) // 50_000 + read // PARTITION))
     return {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partitions": str(partitions)}
 
 
