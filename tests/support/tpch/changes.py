@@ -38,6 +38,43 @@ def _round(scale: float, number: int) -> list[Statement]:
     return statements
 
 
+def refresh_functions(scale: float, count: int) -> list[list[Statement]]:
+    """Rounds as pg_trickle measures them, at true scale. With N one hundredth of the orders: N orders come with their lines, the N
+    oldest go with theirs; N / 2 customers change their segment, N lines their price and discount, N / 2 their quantity.
+
+    Parts, suppliers and what they supply stay.
+    """
+    return [_functions(int(ROWS["orders"] * scale) // 100, scale, number) for number in range(1, count + 1)]
+
+
+def _functions(orders: int, scale: float, number: int) -> list[Statement]:
+    def pick(table: str, key: str, purpose: str, rows: float) -> str:
+        return f"pmod(xxhash64({key}, {number}, '{purpose}'), {max(2, round(ROWS[table] * scale / max(1.0, rows)))}) = 0"
+
+    come = pick("orders", "{}", "come", orders)
+    oldest = orders * 4 * number  # keys come in eights out of each 32
+    line = "l_orderkey * 8 + l_linenumber"
+    segments = "array('AUTOMOBILE', 'BUILDING', 'FURNITURE', 'HOUSEHOLD', 'MACHINERY')"
+    return [
+        ("orders", _new_orders(number, come.format("o_orderkey"))),
+        ("lineitem", _new_lines(number, come.format("l_orderkey"))),
+        ("lineitem", f"DELETE FROM lineitem WHERE l_orderkey <= {oldest}"),
+        ("orders", f"DELETE FROM orders WHERE o_orderkey <= {oldest}"),
+        (
+            "customer",
+            f"UPDATE customer SET c_mktsegment = element_at({segments}, 1 + CAST(pmod(c_custkey + {number}, 5) AS INT)) "
+            f"WHERE {pick('customer', 'c_custkey', 'customer', orders / 2)}",
+        ),
+        (
+            "lineitem",
+            f"""UPDATE lineitem SET l_extendedprice = CAST(l_extendedprice * 1.05 AS DECIMAL(15, 2)),
+                l_discount = CAST(pmod(l_orderkey + l_linenumber, 11) / 100 AS DECIMAL(15, 2))
+                WHERE {pick("lineitem", line, "price", orders)}""",
+        ),
+        ("lineitem", f"UPDATE lineitem SET l_quantity = l_quantity + 5 WHERE {pick('lineitem', line, 'quantity', orders / 2)}"),
+    ]
+
+
 def _new_orders(number: int, picked: str) -> str:
     return f"""INSERT INTO orders
         SELECT o_orderkey + {number * NEW_KEYS}, o_custkey, o_orderstatus, o_totalprice + {number}.01, o_orderdate, o_orderpriority,
