@@ -126,6 +126,20 @@ def test_a_source_warns_before_unread_changes_may_be_cleaned_away(rn) -> None:
         rn._engine.now = now
 
 
+@pytest.mark.parametrize("type_", ["date", "timestamp", "timestamp_ntz"])
+def test_intervals_that_end_beyond_the_year_9999(rn, type_) -> None:
+    Shop(rn)
+    rn.sql(f"CREATE TABLE sales (id INT, at {type_}) USING delta")
+    rn.sql(f"CREATE TABLE prices (price INT, since {type_}, until {type_}) USING delta")
+    rn.sql("INSERT INTO sales VALUES (1, '2024-01-05'), (2, '2024-02-05')")
+    rn.sql("INSERT INTO prices VALUES (1, '2024-01-01', '2024-02-01'), (2, '2024-02-01', '9999-12-31')")
+    rn.sql("INSERT INTO prices VALUES (3, '2024-01-01', '+10000-02-01')")
+    rn.create("priced", "SELECT id, price FROM sales JOIN prices ON at >= since AND at < until", mode="DIFFERENTIAL")
+    for change in ("INSERT INTO sales VALUES (3, '2030-01-01')", "INSERT INTO prices VALUES (4, '2024-02-05', '+12000-01-01')"):
+        rn.sql(change)
+        assert rn.refresh("priced").action == "DIFFERENTIAL" and rn.verify("priced").ok
+
+
 def test_vacuumed_history_reinitialises(rn) -> None:
     shop = Shop(rn).with_customers()
     rn.create("joined", "SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer = c.id")

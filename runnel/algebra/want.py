@@ -56,5 +56,5 @@ class Want:
         return f"{self.face}_near" if self.within else f"{self.face}_keys" if self.keys else str(self.face)
 
 
-PRUNABLE = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz"})
-"""Types whose values can be told apart by the least and the greatest of a file: those without NaN or rounding."""
+PRUNABLE = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
+"""Types whose values can be told apart by the least and the greatest of a file: those without NaN, rounding or time zones."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from runnel.algebra.want import Side
+from runnel.sources.delta_log import numbers
 
 LISTED_VALUES = 20
 """Values up to which a predicate names each of them; of more, it names the least and the greatest."""
@@ -19,18 +19,14 @@ KINDS = {
     "number": ("tinyint", "smallint", "int", "bigint", "byte", "short", "integer", "long"),
     "text": ("string",),
     "date": ("date",),
-    "moment": ("timestamp",),
-    "local time": ("timestamp_ntz",),
 }
-MILLISECOND = timedelta(milliseconds=1)
-"""What the statistics of a log may cut off a time."""
 
 
 @dataclass(frozen=True)
 class Bound:
     """Of `column`, only these values matter, and NULL when `null`; or, by `side`, those from the least of them or up to the greatest.
 
-    Values are in order, each once.
+    Values are in order, each once; dates are numbers, as the log lists them.
     """
 
     column: str
@@ -45,7 +41,7 @@ class Bound:
         kinds = {_kind(a.type) for a in arrays}
         if len(kinds) != 1 or (kind := kinds.pop()) is None:
             return None
-        found = {v for a in arrays for v in pc.unique(a).to_pylist()}
+        found = {v for a in arrays for v in numbers(pc.unique(a)).to_pylist()}
         values = sorted(found - {None})
         match side:
             case Side.EQUAL:
@@ -59,14 +55,17 @@ class Bound:
         """Whether a column of a type, as Spark or as the log of a table names it, has values of this kind."""
         return type_ in KINDS[self.kind]
 
-    def meets(self, low: Any, high: Any, nulls: int | None) -> bool:
-        """Whether a file with these bounds may hold a row that matters. What is not known may."""
+    def meets(self, low: Any, high: Any, nulls: int | None, rows: int | None) -> bool:
+        """Whether a file with these bounds may hold a row that matters. What is not known may; without bounds are also files of NULLs only.
+
+        >>> bound = Bound("k", "number", (3, 7), null=False)
+        >>> bound.meets(4, 6, 0, 9), bound.meets(4, 7, 0, 9), bound.meets(None, None, 9, 9), bound.meets(None, None, 0, 9)
+        (False, True, False, True)
+        """
         if self.null and nulls != 0:
             return True
         if low is None or high is None:
-            return bool(self.values) and nulls is None
-        if isinstance(high, datetime):
-            high += MILLISECOND
+            return bool(self.values) and (nulls is None or rows is None or nulls < rows)
         if self.side is not Side.EQUAL:
             return bool(self.values) and bool(high >= self.values[0] if self.side is Side.FROM else low <= self.values[0])
         place = bisect_left(self.values, low)
@@ -90,7 +89,7 @@ class Bound:
             return exp.Literal.number(value)
         if self.kind == "text":
             return exp.Literal.string(value)
-        return exp.cast(exp.Literal.string(str(value)), exp.DataType.build(KINDS[self.kind][0], dialect="spark"))
+        return exp.Anonymous(this="DATE_FROM_UNIX_DATE", expressions=[exp.Literal.number(value)])
 
 
 def _kind(type_: pa.DataType) -> str | None:
@@ -98,6 +97,4 @@ def _kind(type_: pa.DataType) -> str | None:
         return "number"
     if pa.types.is_string(type_):
         return "text"
-    if pa.types.is_timestamp(type_):
-        return "moment" if type_.tz else "local time"
     return "date" if pa.types.is_date32(type_) else None

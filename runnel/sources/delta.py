@@ -181,7 +181,7 @@ def _meets(file: dict[str, Any], bound: Bound) -> bool:
     """Whether a file may hold a row within a bound, by the statistics of the log."""
     stats = {name.lower(): value for name, value in file.items() if name.lower().endswith(f".{bound.column.lower()}")}
     column = bound.column.lower()
-    return bound.meets(stats.get(f"min.{column}"), stats.get(f"max.{column}"), stats.get(f"null_count.{column}"))
+    return bound.meets(stats.get(f"min.{column}"), stats.get(f"max.{column}"), stats.get(f"null_count.{column}"), file.get("num_records"))
 
 
 def _weighted(feed: DataFrame) -> DataFrame:

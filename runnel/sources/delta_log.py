@@ -89,7 +89,7 @@ class DeltaLog:
 
     def files(self) -> list[dict[str, Any]]:
         """The files of the latest version with their statistics."""
-        return pa.table(self.table().get_add_actions(flatten=True)).to_pylist()
+        return _listed(self.table())
 
     def size(self) -> int:
         """Bytes of the files of the latest version."""
@@ -116,7 +116,7 @@ class DeltaLog:
             features = set(table.protocol().reader_features or ())
             mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
             plain = not mapped and not table.metadata().partition_columns and features <= {"timestampNtz"}
-            self._plain[version] = pa.table(table.get_add_actions(flatten=True)).to_pylist() if plain else None
+            self._plain[version] = _listed(table) if plain else None
             while len(self._plain) > 8:
                 del self._plain[next(iter(self._plain))]
         return self._plain[version]
@@ -222,3 +222,22 @@ def local_path(path: str) -> str | None:
     if parsed.scheme == "file":
         return unquote(parsed.path)
     return None if parsed.scheme and len(parsed.scheme) > 1 else path
+
+
+def _listed(table: DeltaTable) -> list[dict[str, Any]]:
+    """The files of a table with their statistics, times as `numbers` has them."""
+    found = pa.table(table.get_add_actions(flatten=True))
+    return pa.table([numbers(found[n]) for n in found.column_names], names=found.column_names).to_pylist()
+
+
+def numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Dates as days and times as microseconds since 1970: Python's own end with the year 9999, where intervals without an end begin.
+
+    >>> numbers(pa.chunked_array([pa.array([2_932_896 + 366], pa.date32())])).to_pylist()
+    [2933262]
+    """
+    if pa.types.is_date(column.type):
+        return column.cast(pa.date32()).cast(pa.int32())
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    return column
