@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -27,11 +29,14 @@ from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
+from runnel.execute.publication import cut_of, version_seen
+from runnel.execute.unit import Failure, cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
-from runnel.schedule.graph import Graph
+from runnel.schedule.cut import Cut
+from runnel.schedule.graph import Graph, Unit
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
 from runnel.sources.retention import kept_until
@@ -90,7 +95,8 @@ class Runnel:
         self._catalog_url = catalog_url
         self._engine = Engine(spark, settings, Catalog.open(catalog_url), Reader(spark, settings.kernel_reads))
         self._warehouse = Warehouse(spark, folder) if embedded and _in_memory(spark) else None
-        self._views: dict[str, str] = {}
+        self._views: dict[str, tuple[str, int | None]] = {}
+        self._syncing = threading.RLock()
         self._sync()
         self._warn_of_strays()
 
@@ -130,9 +136,27 @@ class Runnel:
     # -- run -------------------------------------------------------------------------------------------------------
 
     def refresh(self, name: str, *, full: bool = False) -> RefreshRecord:
-        """Bring a stream table up to its sources' latest versions; `full` recomputes it."""
+        """Bring a stream table up to its sources' latest versions; `full` recomputes it.
+
+        One that is published together with others brings them along, so that all of them are of one cut.
+        """
         self._sync()
-        return refresh_module.refresh(self._engine, self._name(name), full)
+        name = self._name(name)
+        unit = self._engine.graph().unit_of.get(name, Unit((name,)))
+        if unit.alone:
+            return refresh_module.refresh(self._engine, name, full)
+        records = refresh_unit(self._engine, unit, cut_for(self._engine, [unit]), [name] if full else ())
+        return next(r for r in records if r.stream_table == name)
+
+    def refresh_all(self, *, full: bool = False) -> Records:
+        """Bring all stream tables to one cut of their sources. The first error is raised when all that can be refreshed is."""
+        self._sync()
+        units = self._engine.graph().units
+        results = refresh_units(self._engine, units, cut_for(self._engine, units), full)
+        for result in results:
+            if isinstance(result, Failure) and result.error is not None:
+                raise result.error
+        return [r for r in results if isinstance(r, RefreshRecord)]
 
     def compact(self, name: str) -> int:
         """Fold the tail into the base now; the version that did it."""
@@ -154,16 +178,25 @@ class Runnel:
 
     # -- read ------------------------------------------------------------------------------------------------------
 
-    def table(self, name: str) -> DataFrame:
-        """The content of a stream table as of now, or any other table that Spark knows."""
+    def table(self, name: str, *, cut: Cut | str | None = None) -> DataFrame:
+        """The content of a stream table as of now, or any other table that Spark knows.
+
+        `cut` reads it at a cut that `rn.cut` gave, so that several tables are read at the same moment of their sources; or at
+        the one that readers of another stream table or of a group see now, given its name.
+        """
         self._sync()
         full = self._name(name)
-        if self._engine.catalog.get(full) is None:
+        if full not in self._engine.known().entries:
             return self._spark_table(name)
         backing = self._engine.backing(full)
-        version, note = backing.note()
+        version = version_seen(self._engine, backing, self._group_or_name(cut) if isinstance(cut, str) else cut)
+        note = backing.note_at(version)
         log_relation = f"delta.{quote(backing.path)} VERSION AS OF {version}"
         return self.spark.sql(finished_sql(backing.definition.layout, f"(SELECT * FROM {log_relation})", note.log_facts))
+
+    def cut(self, name: str) -> Cut:
+        """The versions of the plain sources that readers of a stream table, or of a group, see now."""
+        return cut_of(self._engine, self._group_or_name(name))
 
     def changes(self, name: str, from_version: int, to_version: int | None = None) -> DataFrame:
         """The rows that came and went in versions `from_version` to `to_version`, both included."""
@@ -177,7 +210,9 @@ class Runnel:
             return self._run(statement)
         dropped = self._guard(text)
         try:
-            result = self.spark.sql(text)
+            # A query finds the views of one publication: no other thread moves them while it is analysed.
+            with self._syncing if not WRITES.match(text) else nullcontext():
+                result = self.spark.sql(text)
         except PySparkException as error:
             if type(error).__name__ in ("AnalysisException", "ParseException"):
                 raise translated(error) from error
@@ -238,6 +273,7 @@ class Runnel:
             **backing.definition.line(),
             "epoch": note.epoch,
             "version": version,
+            "published": published[full].version if (published := self._engine.catalog.published([full])) else version,
             "fresh": all(s["since"] in ("unchanged", "data-neutral") for s in sources),
             "sources": sources,
             "warnings": warnings,
@@ -280,18 +316,23 @@ class Runnel:
             raise DefinitionError(f'"{name}" is not a table name', code="NAME", hint="Use name, schema.name or catalog.schema.name.")
         return join_key(SparkLookup(self.spark, {}).qualify(parts))
 
+    def _group_or_name(self, name: str) -> str:
+        return name if name in self._engine.graph().groups else self._name(name)
+
     def _sync(self) -> None:
         """See what other processes made: tables in the folder, stream tables in the catalog."""
-        if self._warehouse is not None:
-            self._warehouse.sync()
-        entries = {e.name: e for e in self._engine.catalog.entries()}
-        for name, entry in entries.items():
-            if self._views.get(name) != entry.id and not name.endswith("__building"):
-                create_view(self.spark, Definition.from_dict(entry.definition), entry.path, split_key(name))
-                self._views[name] = entry.id
-        for name in self._views.keys() - entries.keys():
-            drop_view(self.spark, split_key(name))
-            del self._views[name]
+        with self._syncing:
+            if self._warehouse is not None:
+                self._warehouse.sync()
+            known, published = self._engine.known(), self._engine.catalog.published()
+            for name, entry in known.entries.items():
+                version = published[name].version if name in published else None
+                if self._views.get(name) != (entry.id, version) and not name.endswith("__building"):
+                    create_view(self.spark, known.definitions[name], entry.path, split_key(name), version)
+                    self._views[name] = (entry.id, version)
+            for name in self._views.keys() - known.entries.keys():
+                drop_view(self.spark, split_key(name))
+                del self._views[name]
 
     def _warn_of_strays(self) -> None:
         folder = self._tables_folder

@@ -10,7 +10,13 @@ from runnel.errors import DefinitionError
 from runnel.observe.record import Mode
 
 CEILING = "runnel.differential_ceiling"
-PROPERTIES = {"runnel.storage": ("balanced", "read_optimised"), CEILING: "a number from 0 to 1, where 1 sets no ceiling"}
+GROUP, POLICY = "runnel.group", "runnel.diamond_policy"
+PROPERTIES = {
+    "runnel.storage": ("balanced", "read_optimised"),
+    CEILING: "a number from 0 to 1, where 1 sets no ceiling",
+    GROUP: "the name of a group that is refreshed and published together",
+    POLICY: ("slowest", "fastest"),
+}
 """Table properties that Runnel reads, with their values; others are kept for users."""
 
 
@@ -75,6 +81,16 @@ class Definition:
         return float(self.properties[CEILING]) if CEILING in self.properties else None
 
     @property
+    def group(self) -> str:
+        """The group that the user put this table into; none when empty."""
+        return self.properties.get(GROUP, "")
+
+    @property
+    def policy(self) -> str | None:
+        """What the user said about publishing the tables of a diamond: together, or each when it is ready."""
+        return self.properties.get(POLICY)
+
+    @property
     def incremental(self) -> bool:
         return not self.refused
 
@@ -121,6 +137,8 @@ class Definition:
 
 
 def _is_value(key: str, value: str) -> bool:
+    if key == GROUP:
+        return bool(value.strip())
     if key != CEILING:
         return value in PROPERTIES.get(key, ())
     try:
