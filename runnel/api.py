@@ -30,12 +30,13 @@ from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
 from runnel.execute.publication import cut_of, version_seen
-from runnel.execute.unit import Failure, cut_for, refresh_unit, refresh_units
+from runnel.execute.unit import cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
 from runnel.schedule.cut import Cut
+from runnel.schedule.failure import Failure
 from runnel.schedule.graph import Graph, Unit
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
@@ -47,6 +48,7 @@ from runnel.tables.warehouse import Warehouse
 
 Rows = list[dict[str, Any]]
 Records = list[RefreshRecord]
+Outcomes = list[RefreshRecord | Failure]
 Ledger = list[Savings]
 Names = list[str]
 """Inside the class, `list` is the verb."""
@@ -148,15 +150,15 @@ class Runnel:
         records = refresh_unit(self._engine, unit, cut_for(self._engine, [unit]), [name] if full else ())
         return next(r for r in records if r.stream_table == name)
 
-    def refresh_all(self, *, full: bool = False) -> Records:
-        """Bring all stream tables to one cut of their sources. The first error is raised when all that can be refreshed is."""
+    def refresh_all(self, *, full: bool = False, names: Names | None = None, say: Callable[[Unit], None] = lambda _: None) -> Outcomes:
+        """Bring all stream tables, or those named and what is published with them, to one cut of their sources.
+
+        A record for each one, or a `Failure`: its own, or of one that it reads. `say` is told what is refreshed next.
+        """
         self._sync()
-        units = self._engine.graph().units
-        results = refresh_units(self._engine, units, cut_for(self._engine, units), full)
-        for result in results:
-            if isinstance(result, Failure) and result.error is not None:
-                raise result.error
-        return [r for r in results if isinstance(r, RefreshRecord)]
+        chosen = None if names is None else {self._name(n) for n in names}
+        units = [u for u in self._engine.graph().units if chosen is None or chosen & set(u.members)]
+        return refresh_units(self._engine, units, cut_for(self._engine, units), full, say)
 
     def compact(self, name: str) -> int:
         """Fold the tail into the base now; the version that did it."""

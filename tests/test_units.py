@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from runnel.errors import RunnelError
 from runnel.execute import refresh as refresh_module
 from runnel.execute.unit import cut_for, refresh_unit, take_cut
 from runnel.schedule.cut import Cut
+from runnel.sources import delta
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
@@ -146,8 +150,9 @@ def test_the_fastest_policy_shows_each_member_when_it_is_ready(rn, monkeypatch) 
         return write(self, *rest)
 
     monkeypatch.setattr(refresh_module.BackingTable, "write", failing)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError) as caught:
         rn.refresh("both")
+    assert [r.stream_table for r in caught.value.refreshed] == [shop.name("counts")]
     monkeypatch.undo()
     assert total(rn, "counts", "n") == 5 and total(rn, "both", "n") == 4 and rn.verify("both").ok
     rn.refresh("both")
@@ -207,3 +212,64 @@ def test_refresh_all_reads_one_cut(rn, monkeypatch) -> None:
     monkeypatch.setattr(writing, "__name__", "probe", raising=False)
     records = [r for r in rn.refresh_all() if shop.schema in r.stream_table]
     assert len(records) == 4 and len({r.frontier[shop.name("orders")] for r in records if shop.name("orders") in r.frontier}) == 1
+
+
+def test_a_failure_of_one_unit_leaves_its_readers_and_nobody_else(rn) -> None:
+    shop = Diamond(rn)
+    rn.create("apart", LARGE)
+    rn.create("above", "SELECT customer, 10 / (5 - n) AS x FROM both")
+    rn.create("higher", "SELECT x FROM above")
+    names = [shop.name(t) for t in ("counts", "apart", "above", "higher")]
+    for id_ in (20, 21, 22):
+        shop.order(id_, amount=50)
+    found = {f.stream_table.rsplit(".", 1)[1]: f for f in rn.refresh_all(names=names, say=lambda unit: None)}
+    assert set(found) == {"counts", "sums", "both", "apart", "above", "higher"}
+    assert found["both"].action == found["apart"].action == "DIFFERENTIAL"
+    assert "DIVIDE_BY_ZERO" in str(found["above"].error) and found["higher"].error is None
+    assert found["higher"].as_dict()["error"]["message"] == f"{shop.name('above')} could not be refreshed"
+
+
+# Work side by side
+
+
+def test_two_workers_write_at_the_same_time(rn, monkeypatch) -> None:
+    shop = Shop(rn).with_customers()
+    rn.create("large", LARGE)
+    rn.create("names", "SELECT name FROM customers")
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    rn.sql("INSERT INTO customers VALUES (9, 'nin')")
+    both = threading.Barrier(2)
+    write = refresh_module.BackingTable.write
+
+    def meeting(self, *rest):
+        both.wait(60)  # breaks, and fails the test, unless the other one is writing too
+        return write(self, *rest)
+
+    monkeypatch.setattr(refresh_module.BackingTable, "write", meeting)
+    workers = [rn._engine.worker() for _ in range(2)]
+    assert len({id(w.reader) for w in (*workers, rn._engine)}) == 3 and workers[0].pool != workers[1].pool
+    with ThreadPoolExecutor(2) as pool:
+        tables = (shop.name("large"), shop.name("names"))
+        records = list(pool.map(lambda job: refresh_module.refresh(*job), zip(workers, tables, strict=True)))
+    monkeypatch.undo()
+    assert [r.action for r in records] == ["DIFFERENTIAL"] * 2 and [r.jobs for r in records] == [1, 1]
+    for table in ("large", "names"):
+        shop.check(table)
+
+
+def test_a_change_is_read_once_for_all_who_need_it(rn, monkeypatch) -> None:
+    shop = Shop(rn)
+    tables = {"large": LARGE, "totals": TOTALS, "ids": "SELECT id FROM orders", "spent": "SELECT customer, amount FROM orders WHERE amount > 1"}
+    for table, query in tables.items():
+        rn.create(table, query)
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    reads = []
+    hold = delta.hold
+    monkeypatch.setattr(delta, "hold", lambda *rest: reads.append(1) or hold(*rest))
+    workers = [rn._engine.worker() for _ in tables]
+    with ThreadPoolExecutor(len(tables)) as pool:
+        records = list(pool.map(lambda job: refresh_module.refresh(job[0], shop.name(job[1])), zip(workers, tables, strict=True)))
+    assert [r.action for r in records] == ["DIFFERENTIAL"] * 4 and len(reads) == 1
+    monkeypatch.undo()
+    for table in tables:
+        shop.check(table)

@@ -7,8 +7,7 @@ committed stays, and the next attempt goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from runnel.errors import RunnelError
 from runnel.execute.engine import Engine
@@ -16,6 +15,7 @@ from runnel.execute.publication import hold_back, is_fastest, publish
 from runnel.execute.refresh import refresh
 from runnel.observe.record import RefreshRecord
 from runnel.schedule.cut import Cut
+from runnel.schedule.failure import Failure
 from runnel.schedule.graph import Graph, Unit
 
 
@@ -67,8 +67,13 @@ def refresh_unit(engine: Engine, unit: Unit, cut: Cut, full: Collection[str] = (
         return tuple(records)
 
 
-def refresh_units(engine: Engine, units: Iterable[Unit], cut: Cut, full: bool = False) -> list[RefreshRecord | Failure]:
-    """Refresh units at one cut, sources before readers: a record or a failure for each stream table. Readers of one that failed stay."""
+def refresh_units(
+    engine: Engine, units: Iterable[Unit], cut: Cut, full: bool = False, say: Callable[[Unit], None] = lambda _: None
+) -> list[RefreshRecord | Failure]:
+    """Refresh units at one cut, sources before readers: a record or a failure for each stream table. Readers of one that failed stay.
+
+    `say` is told of each unit before it is refreshed.
+    """
     known = engine.known()
     results: list[RefreshRecord | Failure] = []
     failed: set[str] = set()
@@ -78,22 +83,15 @@ def refresh_units(engine: Engine, units: Iterable[Unit], cut: Cut, full: bool = 
             results += [Failure(m, None, f"{', '.join(below)} could not be refreshed") for m in unit.members]
             failed.update(unit.members)
             continue
+        say(unit)
         try:
             results += refresh_unit(engine, unit, cut, unit.members if full else ())
-        except RunnelError as error:
-            culprit = error.stream_table or unit.members[0]
-            results += [Failure(m, error if m == culprit else None, f"{culprit}, refreshed together with it, failed") for m in unit.members]
-            failed.update(unit.members)
+        except Exception as error:
+            culprit = getattr(error, "stream_table", None) or unit.members[0]
+            done = {r.stream_table: r for r in getattr(error, "refreshed", ())}
+            results += [done.get(m) or Failure(m, error if m == culprit else None, f"{culprit} could not be refreshed") for m in unit.members]
+            failed.update(m for m in unit.members if m not in done)
     return results
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A stream table that was not refreshed: with an error of its own, or because of another's."""
-
-    stream_table: str
-    error: RunnelError | None
-    reason: str
 
 
 def _member(engine: Engine, name: str, upto: Mapping[str, int], full: Collection[str]) -> RefreshRecord:
@@ -118,6 +116,7 @@ def _each(engine: Engine, unit: Unit, upto: dict[str, int], full: Collection[str
             failed.add(member)
             first = first or error
     if first is not None:
+        first.refreshed = tuple(records)  # type: ignore[attr-defined]
         raise first
     return tuple(records)
 
