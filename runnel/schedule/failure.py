@@ -21,6 +21,8 @@ class Failure:
         if self.error is None:
             skipped = {"code": "SKIPPED", "message": self.reason, "detail": "", "hint": ""}
             return {"stream_table": self.stream_table, "action": "SKIP", "error": skipped}
-        known = isinstance(self.error, RunnelError)
-        error = self.error.as_dict() if known else {"code": type(self.error).__name__, "message": str(self.error)[:500], "detail": "", "hint": ""}
+        if isinstance(self.error, RunnelError):
+            error = self.error.as_dict()
+        else:
+            error = {"code": type(self.error).__name__, "message": str(self.error)[:500], "detail": "", "hint": ""}
         return {"stream_table": self.stream_table, "error": error}
