@@ -29,7 +29,7 @@ from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
-from runnel.execute.publication import cut_of, version_seen
+from runnel.execute.publication import cut_of, version_seen, view
 from runnel.execute.unit import cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
@@ -43,7 +43,7 @@ from runnel.sources.reader import Reader
 from runnel.sources.retention import kept_until
 from runnel.state import Catalog, quarantine
 from runnel.tables.content import finished_sql, quote
-from runnel.tables.view import create_view, drop_view
+from runnel.tables.view import drop_view
 from runnel.tables.warehouse import Warehouse
 
 Rows = list[dict[str, Any]]
@@ -124,9 +124,19 @@ class Runnel:
         self._sync()
         return record
 
-    def alter(self, name: str, *, mode: str | None = None, properties: dict[str, str] | None = None) -> Definition:
-        """Change how a stream table is refreshed: its mode, or some of its properties."""
-        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties)
+    def alter(self, name: str, *, mode: str | None = None, properties: dict[str, str] | None = None, query: str | None = None) -> Definition:
+        """Change how a stream table is refreshed, its mode or some of its properties; or its query.
+
+        A query that means the same changes nothing. Another one is computed while readers go on seeing the old result, and takes its
+        place in one commit; stream tables above receive the difference.
+        """
+        self._sync()
+        full, chosen = self._name(name), _mode(mode) if mode is not None else None
+        if query is not None:
+            manage.redefine(self._engine, full, query.strip().rstrip(";"), chosen, None, properties)
+            self._sync()
+            return self._engine.backing(full).definition
+        return manage.alter(self._engine, full, chosen, properties)
 
     def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> Names:
         """Remove a stream table; the names that were removed."""
@@ -190,11 +200,11 @@ class Runnel:
         full = self._name(name)
         if full not in self._engine.known().entries:
             return self._spark_table(name)
-        backing = self._engine.backing(full)
+        backing = self._engine.backing(full).in_force()
         version = version_seen(self._engine, backing, self._group_or_name(cut) if isinstance(cut, str) else cut)
         note = backing.note_at(version)
         log_relation = f"delta.{quote(backing.path)} VERSION AS OF {version}"
-        return self.spark.sql(finished_sql(backing.definition.layout, f"(SELECT * FROM {log_relation})", note.log_facts))
+        return self.spark.sql(finished_sql(backing.layout_at(version), f"(SELECT * FROM {log_relation})", note.log_facts))
 
     def cut(self, name: str) -> Cut:
         """The versions of the plain sources that readers of a stream table, or of a group, see now."""
@@ -329,8 +339,8 @@ class Runnel:
             known, published = self._engine.known(), self._engine.catalog.published()
             for name, entry in known.entries.items():
                 version = published[name].version if name in published else None
-                if self._views.get(name) != (entry.id, version) and not name.endswith("__building"):
-                    create_view(self.spark, known.definitions[name], entry.path, split_key(name), version)
+                if self._views.get(name) != (entry.id, version):
+                    view(self._engine, name, version)
                     self._views[name] = (entry.id, version)
             for name in self._views.keys() - known.entries.keys():
                 drop_view(self.spark, split_key(name))
@@ -364,7 +374,7 @@ class Runnel:
                 )
                 return self._frame([_summary(record)] if record else [], _SUMMARY)
             case "alter":
-                line = self.alter(self._name(name), mode=statement.mode, properties=statement.properties).line()
+                line = self.alter(self._name(name), mode=statement.mode, properties=statement.properties, query=statement.query or None).line()
                 return self._frame([line], "name string, mode string, effective string, reason string")
             case "refresh":
                 return self._frame([_summary(self.refresh(self._name(name), full=statement.full))], _SUMMARY)

@@ -45,6 +45,10 @@ class Settings:
     )
     lock_wait_seconds: float = setting(60.0, "Raise when refreshes of one stream table from several processes queue up longer than this.")
     lock_lease_seconds: float = setting(30.0, "Lower for a faster takeover after a killed process, raise when the catalog is slow to reach.")
+    allow_circular: bool = setting(
+        False, "Turn on when stream tables shall read each other in a cycle, such as reachability: they are computed until nothing changes."
+    )
+    circular_rounds: int = setting(100, "Raise when a cycle needs more rounds to settle, such as a graph with longer paths.")
     disabled_rules: tuple[str, ...] = setting((), "Name canonicalisation rules to switch off when bisecting an unexpected plan.")
     disabled_optimisations: tuple[str, ...] = setting(
         (), "Name optimisations to switch off when one is under suspicion: held_changes, near_files, shared_steps, sized_jobs."

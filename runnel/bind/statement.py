@@ -1,7 +1,7 @@
 """The statements Runnel adds to SQL, recognised from tokens so that names and strings are never taken for keywords.
 
 CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] name [COMMENT '..'] [TBLPROPERTIES (..)] [REFRESH MODE m | REFRESH POLICY p] AS query
-ALTER STREAM TABLE name [SET] REFRESH MODE m | REFRESH POLICY p | TBLPROPERTIES (..)
+ALTER STREAM TABLE name [SET] REFRESH MODE m | REFRESH POLICY p | TBLPROPERTIES (..) | AS query
 REFRESH | DROP | DESCRIBE | EXPLAIN STREAM TABLE name, SHOW STREAM TABLES; STREAM TABLE may be written MATERIALIZED VIEW,
 STREAMING TABLE, DYNAMIC TABLE or MATERIALIZED LAKE VIEW. Anything else belongs to Spark.
 """
@@ -89,19 +89,24 @@ class _Reader:
                 mode = chosen
             else:
                 raise self._error(f"unexpected {self._shown()}", "Expected COMMENT, TBLPROPERTIES, REFRESH MODE, REFRESH POLICY or AS.")
+        return Statement("create", name, self._query(), mode, replace, if_not_exists, comment=comment, properties=properties)
+
+    def _query(self) -> str:
+        """The rest of the text."""
         if self.at >= len(self.tokens):
             raise self._error("the query after AS is missing", "Write AS SELECT ...")
-        query = self.text[self.tokens[self.at].start : self.tokens[-1].end + 1]
-        return Statement("create", name, query, mode, replace, if_not_exists, comment=comment, properties=properties)
+        return self.text[self.tokens[self.at].start : self.tokens[-1].end + 1]
 
     def _alter(self) -> Statement:
         name = self._name()
         self._accept("SET")
         if self._accept("TBLPROPERTIES"):
             return self._end(Statement("alter", name, properties=self._properties()))
+        if self._accept("AS"):
+            return Statement("alter", name, query=self._query())
         mode = self._refresh_mode()
         if mode is None:
-            raise self._error(f"unexpected {self._shown()}", "Expected REFRESH MODE, REFRESH POLICY or SET TBLPROPERTIES.")
+            raise self._error(f"unexpected {self._shown()}", "Expected REFRESH MODE, REFRESH POLICY, SET TBLPROPERTIES or AS.")
         return self._end(Statement("alter", name, mode=mode))
 
     def _named(self, verb: str) -> Statement:
