@@ -1,4 +1,4 @@
 """WHEN: the graph of stream tables, which the order of refreshes follows.
 
-`graph.py` knows who reads whom. Nothing here imports Spark.
+`graph.py` knows who reads whom, `cut.py` which versions belong together. Nothing here imports Spark.
 """
