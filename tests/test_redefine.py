@@ -21,7 +21,7 @@ def test_the_same_query_is_not_computed_again(rn) -> None:
     shop = Shop(rn)
     rn.create("totals", TOTALS, comment="old")
     before = version(rn, shop, "totals")
-    spelled = "select Customer, sum(amount) AS total,\n count(*) as n from orders group by customer -- the same"
+    spelled = "select customer, sum(amount) AS total,\n count(*) as n from orders group by customer -- the same"
     assert rn.create("totals", spelled, comment="old", replace=True).action == "SKIP" and version(rn, shop, "totals") == before
     record = rn.create("totals", TOTALS, "DIFFERENTIAL", comment="new", properties={"team": "sales"}, replace=True)
     assert record.action == "SKIP" and "options" in record.reason

@@ -55,8 +55,11 @@ def publish(engine: Engine, members: Collection[str], cut: Cut) -> None:
             detail=f"{key} is reflected at version {low} and at version {high}: somebody refreshed one of them meanwhile.",
             hint="Refresh again.",
         )
-    engine.catalog.publish(versions, Cut(merged(reflects.values()), cut.at))
-    show(engine, members)
+    reached = merged(reflects.values())
+    now = engine.catalog.published(members)
+    if {m: p.version for m, p in now.items()} != versions or any(p.cut.versions != reached for p in now.values()):
+        engine.catalog.publish(versions, Cut(reached, cut.at))
+        show(engine, members)
 
 
 def follow(engine: Engine, backing: BackingTable, old: int, new: int) -> None:

@@ -57,6 +57,8 @@ def refresh_unit(engine: Engine, unit: Unit, cut: Cut, full: Collection[str] = (
     Under the policy `fastest` nothing is held back: each member shows when it is ready, those that read a failed one stay, and the
     first error is raised at the end. With `become` one member takes another definition on the way.
     """
+    for member in unit.members:
+        engine.backing(member)  # one that was dropped meanwhile is an error of its own
     work = _Unit(engine, unit, _definitions(engine, become), frozenset(full), become)
     if unit.alone:
         return (work.member(unit.members[0], cut.versions),)
@@ -129,6 +131,8 @@ class _Unit:
 
     def components(self) -> list[tuple[str, ...]]:
         """The members one by one in their order, those of a cycle together."""
+        if not self.unit.cyclic:
+            return [(member,) for member in self.unit.members]
         return [c for c in graph_of(self.definitions).components if c[0] in self.unit.members]
 
     def is_cycle(self, component: tuple[str, ...]) -> bool:
