@@ -54,6 +54,12 @@ class Settled:
         types = {f.name.lower(): f.dataType.simpleString() for f in self.schema.fields}
         return reduce(DataFrame.where, (b.predicate() for b in bounds if b.fits(types.get(b.column.lower(), ""))), rows)
 
+    def near(self, version: int, bounds: Sequence[Bound]) -> float:
+        return 1.0
+
+    def share(self, version: int, bound: Bound) -> float | None:
+        return None
+
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         return None
 
