@@ -80,3 +80,14 @@ def test_units_are_ordered_and_convex(seed: int) -> None:
 
 def test_components_come_after_what_they_read() -> None:
     assert list(components({"a": [], "b": ["a"], "c": ["d"], "d": ["c", "b"]})) == [("a",), ("b",), ("c", "d")]
+
+
+def test_groups_come_from_the_definitions() -> None:
+    from runnel.execute.engine import graph_of
+
+    class Defined:
+        def __init__(self, group: str, *sources: str) -> None:
+            self.group, self.source_keys = group, sources
+
+    found = graph_of({"b": Defined("money", "a1"), "c": Defined("money", "a2"), "d": Defined("", "a3")})  # type: ignore[dict-item]
+    assert sorted(map(sorted, members(found))) == [["b", "c"], ["d"]] and found.groups == {"money": ("b", "c")}
