@@ -91,7 +91,7 @@ class Engine:
     def known(self) -> Known:
         """What the catalog has, read anew only when it changed."""
         revision = self.catalog.revision()
-        last = self._known[-1] if self._known else None
+        last = next(iter(self._known), None)
         if last is not None and last.revision == revision:
             return last
         entries = {e.name: e for e in self.catalog.entries()}
@@ -134,10 +134,10 @@ class Engine:
         return self._logs.get(path, lambda: DeltaLog(path))
 
     def source(self, ref: SourceRef) -> Source:
-        """A source as the definition names it. A stream table is found by its name, since replacing it moves its files."""
+        """A source as the definition names it. A stream table is found by its name, since one that is dropped and made again has other files."""
         if ref.kind == "delta":
             return DeltaSource(ref.key, self.log(ref.path), direct=self.settings.direct_change_files)
-        upstream = self.backing(ref.key)
+        upstream = self.backing(ref.key).in_force()
         return StreamTableSource(
             ref.key,
             upstream.log,
