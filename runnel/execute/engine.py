@@ -184,9 +184,12 @@ class Engine:
         return self._held.get(key, lambda: source.held(facts, columns) or self._collected(source, facts, columns))
 
     def _columns(self, key: str) -> frozenset[str]:
-        """The columns of a table that any stream table reads, as far as definitions name them."""
+        """The columns of a table that some stream table reads; of a stream table that several read, all."""
         known = self.known()
-        refs = (ref for reader in known.graph.readers.get(key, ()) for ref in known.definitions[reader].sources if ref.key == key)
+        readers = known.graph.readers.get(key, ())
+        if key in known.definitions:
+            return frozenset(c.name.lower() for c in known.definitions[key].layout.output) if len(readers) > 1 else frozenset()
+        refs = (ref for reader in readers for ref in known.definitions[reader].sources if ref.key == key)
         return frozenset(column for ref in refs for column in ref.columns)
 
     def _collected(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:
