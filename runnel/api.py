@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -27,10 +28,12 @@ from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
+from runnel.execute.records import settle
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
+from runnel.observe.timeline import Bar, bars_of, since_when
 from runnel.schedule.graph import Graph
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
@@ -43,6 +46,7 @@ from runnel.tables.warehouse import Warehouse
 Rows = list[dict[str, Any]]
 Records = list[RefreshRecord]
 Ledger = list[Savings]
+Bars = list[Bar]
 Names = list[str]
 """Inside the class, `list` is the verb."""
 
@@ -91,6 +95,8 @@ class Runnel:
         self._engine = Engine(spark, settings, Catalog.open(catalog_url), Reader(spark, settings.kernel_reads))
         self._warehouse = Warehouse(spark, folder) if embedded and _in_memory(spark) else None
         self._views: dict[str, str] = {}
+        settle(self._engine)
+        self._engine.catalog.retire(settings.history_days)
         self._sync()
         self._warn_of_strays()
 
@@ -254,6 +260,13 @@ class Runnel:
     def history(self, name: str | None = None, limit: int = 50) -> Records:
         """What past refreshes did, newest first."""
         return self._engine.catalog.history(self._name(name) if name is not None else None, limit)
+
+    def refresh_timeline(self, since: datetime | timedelta | str = timedelta(days=1), name: str | None = None) -> Bars:
+        """When refreshes worked, oldest first, to plot: `since` is a time, a length of time before now, or a text such as "2h"."""
+        now = datetime.now(UTC)
+        start = since_when(since, now) if isinstance(since, str) else now - since if isinstance(since, timedelta) else since
+        full = self._name(name) if name is not None else None
+        return bars_of(self._engine.catalog.history(full, LEDGER, start.astimezone(UTC).isoformat(timespec="milliseconds")), now)
 
     # -- keep ------------------------------------------------------------------------------------------------------
 

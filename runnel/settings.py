@@ -39,6 +39,7 @@ class Settings:
     )
     compact_tail_files: int = setting(50, "Raise to compact less often when refreshes are tiny and frequent.")
     vacuum_hours: float = setting(168.0, "Lower to free storage sooner; queries that run longer than this may lose their files to `vacuum`.")
+    history_days: float = setting(90.0, "Lower when the history of very many refreshes takes too much room; older records are forgotten.")
     differential_ceiling: float = setting(
         0.15,
         "Raise when changes are large and still faster to apply: above this changed share of the sources, AUTO presumes that recompute is faster.",

@@ -1,7 +1,10 @@
-"""Commands that read and explain: query, explain, verify, status, graph, history, savings, list."""
+"""Commands that read and explain: query, explain, verify, status, graph, history, timeline, savings, list."""
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -11,6 +14,7 @@ from runnel.cli.app import app
 from runnel.cli.connect import connected, full_name, known, offline, opened_catalog, short
 from runnel.cli.show import as_record, grid, print_json, print_records, stdout
 from runnel.definition import Definition
+from runnel.observe.timeline import draw, since_when
 from runnel.schedule.graph import Graph
 
 
@@ -193,6 +197,27 @@ def history(
         stdout().print("there are no refreshes yet", highlight=False)
         return
     print_records(records, started=True)
+
+
+@app.command()
+def timeline(
+    context: typer.Context,
+    name: str = typer.Argument("", help="A stream table; none means all."),
+    since: str = typer.Option("1d", help="How far back: 30m, 2h, 7d, or a time such as 2026-01-31T12:00 (UTC)."),
+    width: int = typer.Option(0, min=0, help="Characters to a line; 0 takes the terminal's."),
+) -> None:
+    """Show when refreshes ran, as bars along the clock. Starts no Spark."""
+    if name:
+        known(context.obj, [name])
+    now = datetime.now(UTC)
+    start = since_when(since, now)
+    with offline(context.obj) as rn:
+        bars = rn.refresh_timeline(start, name or None)
+    if context.obj.json:
+        print_json([bar.as_dict() for bar in bars])
+        return
+    shown = [replace(bar, stream_table=short(bar.stream_table)) for bar in bars]
+    print(draw(shown, start, now, width or shutil.get_terminal_size((120, 24)).columns))
 
 
 @app.command()

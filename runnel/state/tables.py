@@ -39,6 +39,10 @@ history = Table(
     Index("runnel_history_by_time", "started_at", "id"),
 )
 
+# Few are running at any time, and every refresh asks for those of its stream table.
+_running = history.c.status == "RUNNING"
+Index("runnel_history_running", history.c.stream_table, sqlite_where=_running, postgresql_where=_running)
+
 # Times are seconds since 1970 on the database's clock, the only one that all holders share.
 lease = Table(
     "runnel_lease",

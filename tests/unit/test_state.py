@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
@@ -178,6 +180,60 @@ def test_a_running_record_is_replaced_and_a_finished_one_is_not(catalog: Catalog
     assert catalog.history(None) == [failed]
     catalog.record(refresh(1))
     assert catalog.history(None) == [refresh(1), failed]
+
+
+def test_a_running_record_is_found_by_its_start_whatever_epoch_it_ends_in(catalog: Catalog) -> None:
+    catalog.record(refresh(2, status="RUNNING", minute=1))
+    catalog.record(refresh(1, status="FAILED", minute=1))
+    assert catalog.history(None) == [refresh(1, status="FAILED", minute=1)]
+
+
+def test_running_records_without_a_lease_are_orphans(catalog: Catalog) -> None:
+    catalog.record(refresh(1, status="RUNNING"))
+    catalog.record(refresh(1, name="another", status="RUNNING"))
+    catalog.record(refresh(1, name="third"))
+    with catalog.lease(TOTALS.name, wait=1, ttl=30):
+        assert [r.stream_table for r in catalog.orphans()] == ["another"]
+        assert [r.stream_table for r in catalog.orphans(TOTALS.name)] == [TOTALS.name]
+    assert {r.stream_table for r in catalog.orphans()} == {TOTALS.name, "another"}
+
+
+def test_a_lease_that_expired_or_whose_process_is_dead_makes_an_orphan(catalog: Catalog, url: str) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", "pass"])
+    dead.wait()
+    catalog.record(refresh(1, status="RUNNING"))
+    catalog.record(refresh(1, name="another", status="RUNNING"))
+    with catalog.lease(TOTALS.name, wait=1, ttl=30), catalog.lease("another", owner=f"{socket.gethostname()}:{dead.pid}", wait=1, ttl=30):
+        assert [r.stream_table for r in catalog.orphans()] == ["another"]
+        execute(url, f"UPDATE runnel_lease SET expires_at = 1 WHERE name = '{TOTALS.name}'")
+        assert {r.stream_table for r in catalog.orphans()} == {TOTALS.name, "another"}
+
+
+def test_an_orphan_that_finished_meanwhile_is_left_alone(catalog: Catalog) -> None:
+    catalog.record(refresh(1, status="RUNNING"))
+    orphan = catalog.orphans()[0]
+    catalog.record(refresh(1))
+    assert catalog.finish(replace(orphan, status="FAILED")) is False
+    assert catalog.history(None) == [refresh(1)]
+
+
+def test_old_records_are_retired_now_and_then(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runnel.state.catalog.RETIRE_ROWS", 2)
+    fresh = replace(refresh(7), started_at=datetime.now(UTC).isoformat(timespec="milliseconds"))
+    for record in (*(refresh(epoch) for epoch in range(1, 6)), fresh):
+        catalog.record(record)
+    assert catalog.retire(100_000) == 0
+    catalog._retire_at = 0.0
+    assert catalog.retire(1) == 5
+    assert catalog.history(None) == [fresh]
+    catalog.record(refresh(1))
+    assert catalog.retire(1) == 0, "it looks once an hour only"
+
+
+def test_history_since(catalog: Catalog) -> None:
+    for epoch in (1, 2, 3):
+        catalog.record(refresh(epoch))
+    assert catalog.history(None, since=refresh(2).started_at) == [refresh(3), refresh(2)]
 
 
 def test_clear_forgets_all_but_leases(catalog: Catalog) -> None:
