@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -34,6 +35,11 @@ from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
 from runnel.observe.timeline import Bar, bars_of, since_when
+from runnel.project.apply import apply
+from runnel.project.declare import declarations, sql_files
+from runnel.project.export import export
+from runnel.project.names import Home
+from runnel.project.plan import Plan, plan
 from runnel.schedule.graph import Graph
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
@@ -122,9 +128,17 @@ class Runnel:
         self._sync()
         return record
 
-    def alter(self, name: str, *, mode: str | None = None, properties: dict[str, str] | None = None) -> Definition:
-        """Change how a stream table is refreshed: its mode, or some of its properties."""
-        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties)
+    def alter(
+        self,
+        name: str,
+        *,
+        mode: str | None = None,
+        properties: dict[str, str] | None = None,
+        comment: str | None = None,
+        unset: Collection[str] = (),
+    ) -> Definition:
+        """Change how a stream table is refreshed: its mode, its comment, or some of its properties; `unset` names those to remove."""
+        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties, comment, unset)
 
     def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> Names:
         """Remove a stream table; the names that were removed."""
@@ -132,6 +146,24 @@ class Runnel:
         for gone in dropped:
             self._views.pop(gone, None)
         return dropped
+
+    def apply(self, *paths: str, dry_run: bool = False, prune: bool = False, defaults: dict[str, Any] | None = None) -> Plan:
+        """Make stream tables as files or folders of SQL define them; the plan that was carried out, or with `dry_run` would be.
+
+        What is already so is left alone. `prune` drops stream tables that the files do not define; `defaults` are options,
+        such as the mode, of definitions that do not name them.
+        """
+        self._sync()
+        wanted = declarations(sql_files(map(Path, paths)), self._home)
+        chosen = plan(wanted, self._engine.definitions(), prune, defaults=defaults)
+        if not dry_run:
+            apply(self, chosen)
+        return chosen
+
+    def export(self, *names: str) -> str:
+        """Definitions as SQL that makes them again, in the order in which they can be made; of all stream tables when none is named."""
+        chosen = [self._engine.backing(self._name(name)).definition.name for name in names]
+        return export(self._engine.definitions(), chosen or None, self._home)
 
     # -- run -------------------------------------------------------------------------------------------------------
 
@@ -282,6 +314,10 @@ class Runnel:
         self._engine.catalog.close()
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _home(self) -> Home:
+        return Home(self.spark.catalog.currentCatalog(), self.spark.catalog.currentDatabase())
 
     @property
     def _tables_folder(self) -> str:

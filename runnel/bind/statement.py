@@ -23,7 +23,7 @@ _PLURALS = tuple((*noun[:-1], noun[-1] + "S") for noun in _NOUNS)
 
 @dataclass(frozen=True)
 class Statement:
-    """One recognised statement. `verb` is create, alter, refresh, drop, show, describe or explain; an alter without a mode keeps it."""
+    """One recognised statement. `verb` is create, alter, refresh, drop, show, describe or explain. `mode` is None where it says nothing about it."""
 
     verb: str
     name: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class _Reader:
         if_not_exists = self._accept("IF", "NOT", "EXISTS")
         if replace and if_not_exists:
             raise self._error("OR REPLACE and IF NOT EXISTS exclude each other", "Keep one of the two.")
-        name, comment, properties, mode = self._name(), "", dict[str, str](), Mode.AUTO
+        name, comment, properties, mode = self._name(), "", dict[str, str](), None
         while not self._accept("AS"):
             if self._accept("COMMENT"):
                 comment = self._string()
@@ -196,6 +196,7 @@ class _Reader:
     def _mode(self) -> Mode:
         word = self._word().upper()
         if word not in Mode.__members__:
+            self.at -= 1
             raise self._error(f"refresh mode {word} does not exist", f"Use one of {', '.join(Mode)}.")
         return Mode(word)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from runnel.bind.script import pieces
 from runnel.cli.app import Options, app
 from runnel.cli.connect import connected, known, offline
 from runnel.cli.show import as_record, grid, print_json, print_records, stdout
@@ -79,10 +80,10 @@ def create(
 def _run_file(options: Options, file: Path) -> None:
     results: list[dict[str, Any]] = []
     with connected(options) as (rn, say):
-        for number, statement in enumerate(statements(file.read_text()), 1):
+        for number, piece in enumerate(pieces(file.read_text()), 1):
             say(f"{file.name}, statement {number}")
-            frame = rn.sql(statement)
-            results.append({"statement": statement, "rows": [as_record(row) for row in frame.take(100)]})
+            frame = rn.sql(piece.text)
+            results.append({"statement": piece.text, "rows": [as_record(row) for row in frame.take(100)]})
     if options.json:
         print_json(results)
         return
@@ -90,27 +91,6 @@ def _run_file(options: Options, file: Path) -> None:
         stdout().print(" ".join(result["statement"].split())[:100], style="dim", highlight=False, markup=False)
         if result["rows"]:
             stdout().print(grid(list(result["rows"][0]), [list(r.values()) for r in result["rows"]]))
-
-
-def statements(text: str) -> list[str]:
-    """The statements of a text, split where a semicolon stands outside strings and comments.
-
-    >>> statements("SELECT ';' ; -- one; two")
-    ["SELECT ';'"]
-    """
-    from sqlglot.dialects.spark import Spark
-    from sqlglot.tokens import TokenType
-
-    found: list[str] = []
-    start: int | None = None
-    end = 0
-    for token in Spark().tokenize(text):
-        if token.token_type is TokenType.SEMICOLON:
-            found += [text[start:end]] if start is not None else []
-            start = None
-            continue
-        start, end = token.start if start is None else start, token.end + 1
-    return [*found, text[start:end]] if start is not None else found
 
 
 @app.command()

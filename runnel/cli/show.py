@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runnel.cli.connect import short
-from runnel.errors import RunnelError
+from runnel.errors import RunnelError, where
 from runnel.observe.record import RefreshRecord
 
 
@@ -140,9 +140,9 @@ def describe(error: Exception) -> dict[str, Any]:
 
 
 def show_error(error: Mapping[str, Any], about: str = "") -> None:
-    where = f" (line {error['position'][0]}, column {error['position'][1]})" if error.get("position") else ""
+    place = where(error.get("file", ""), error.get("position"))
     console = _stderr()
-    text = Text.assemble(("error", "bold red"), f" [{error['code']}] {f'{short(about)}: ' if about else ''}{error['message']}{where}")
+    text = Text.assemble(("error", "bold red"), f" [{error['code']}] {f'{short(about)}: ' if about else ''}{error['message']}{place}")
     console.print(text, soft_wrap=True)
     for part in ("detail", "hint"):
         if error.get(part):

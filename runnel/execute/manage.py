@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from collections.abc import Collection
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -90,8 +91,15 @@ def feed(engine: Engine, definition: Definition) -> None:
         log.warning("turned the change data feed of %s on (%s = true)", source.key, FEED)
 
 
-def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[str, str] | None = None) -> Definition:
-    """Change the refresh mode, or some properties; the content stays."""
+def alter(
+    engine: Engine,
+    name: str,
+    mode: Mode | None = None,
+    properties: dict[str, str] | None = None,
+    comment: str | None = None,
+    unset: Collection[str] = (),
+) -> Definition:
+    """Change the refresh mode, the comment, or some properties; the content stays."""
     backing = engine.backing(name)
     if mode is not None and mode.applies_changes and not backing.definition.incremental:
         raise DefinitionError(
@@ -102,7 +110,9 @@ def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[
         )
     with engine.catalog.lease(name, wait=engine.settings.lock_wait_seconds, ttl=engine.settings.lock_lease_seconds):
         old = backing.definition
-        backing.set_definition(replace(old, mode=mode or old.mode, properties={**old.properties, **(properties or {})}))
+        kept = {key: value for key, value in old.properties.items() if key not in unset}
+        said = old.comment if comment is None else comment
+        backing.set_definition(replace(old, mode=mode or old.mode, comment=said, properties={**kept, **(properties or {})}))
         engine.catalog.put(entry_of(backing))
     return backing.definition
 
