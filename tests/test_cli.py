@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from runnel.cli import app
 from runnel.cli.app import hoisted
-from runnel.cli.connect import full_name
+from runnel.cli.names import full_name
 from runnel.cli.show import plain
 from runnel.observe import docs
 

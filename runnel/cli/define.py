@@ -9,31 +9,36 @@ from typing import Any
 import typer
 
 from runnel.bind.script import pieces
-from runnel.cli.app import Options, app
+from runnel.cli.app import Options, app, in_project
 from runnel.cli.connect import connected, known, offline
 from runnel.cli.show import as_record, grid, print_json, print_records, stdout
 from runnel.errors import DefinitionError
+from runnel.project.folder import FILE, TEMPLATE, Project, load
+from runnel.project.pipeline_spec import FILES
 from runnel.state import Catalog
 
 MODES = "AUTO, DIFFERENTIAL (or INCREMENTAL), STRICT (or INCREMENTAL STRICT) or FULL."
 
 
 @app.command()
-def init(context: typer.Context) -> None:
-    """Make the warehouse folder."""
+def init(
+    context: typer.Context,
+    folder: Path = typer.Argument(None, help="Folder of the project; default: this one. With --warehouse and no folder, only the warehouse is made."),
+) -> None:
+    """Make a project: a runnel.toml, a folder for SQL, and the warehouse."""
     options: Options = context.obj
+    project = None if options.named and folder is None else _project(folder or Path.cwd())
+    if project is not None:
+        options = in_project(options, project)
     made = not os.path.isdir(options.folder)
-    try:
-        os.makedirs(options.folder, exist_ok=True)
-    except OSError as error:
-        raise DefinitionError(
-            f"cannot make {options.folder}", code="WAREHOUSE", detail=f"{error.strerror}.", hint="Name another folder with --warehouse."
-        ) from error
+    _make(options.folder)
     Catalog.open(options.catalog_url).close()
     if options.json:
-        print_json({"warehouse": options.folder, "created": made})
+        print_json({"warehouse": options.folder, "created": made, **({"project": str(project.file)} if project else {})})
         return
     out = stdout()
+    if project is not None:
+        out.print(f"project {project.file}", soft_wrap=True, highlight=False)
     out.print(f"{'made' if made else 'found'} the warehouse {options.folder}", soft_wrap=True, highlight=False)
     out.print("next:", style="dim")
     for line in (
@@ -43,6 +48,27 @@ def init(context: typer.Context) -> None:
         'runnel query "SELECT * FROM totals"',
     ):
         out.print(f"  {line}", soft_wrap=True, highlight=False, markup=False)
+    if project is not None:
+        out.print("or write definitions into files of the folder sql, and run `runnel apply`", style="dim", highlight=False)
+
+
+def _project(folder: Path) -> Project:
+    """The project in a folder, made where there is none."""
+    found = next((folder / name for name in (FILE, *FILES) if (folder / name).is_file()), None)
+    if found is None:
+        _make(str(folder / "sql"))
+        found = folder / FILE
+        found.write_text(TEMPLATE)
+    return load(found)
+
+
+def _make(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise DefinitionError(
+            f"cannot make {folder}", code="WAREHOUSE", detail=f"{error.strerror}.", hint="Name another folder with --warehouse."
+        ) from error
 
 
 @app.command()

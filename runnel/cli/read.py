@@ -11,7 +11,8 @@ from typing import Any
 import typer
 
 from runnel.cli.app import app
-from runnel.cli.connect import connected, full_name, known, offline, opened_catalog, short
+from runnel.cli.connect import connected, known, offline, opened_catalog
+from runnel.cli.names import full_name, short
 from runnel.cli.show import as_record, grid, print_json, print_records, stdout
 from runnel.definition import Definition
 from runnel.observe.timeline import draw, since_when

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from runnel.cli.app import Options, app
-from runnel.cli.connect import check_folder, connected, known, offline, short
+from runnel.cli.connect import check_folder, connected, known, offline
+from runnel.cli.names import short
 from runnel.cli.show import print_json, print_records, show_error, stdout
 from runnel.definition import Definition
-from runnel.errors import RunnelError
-from runnel.observe.record import Action, RefreshRecord
-from runnel.schedule.graph import Graph
+from runnel.observe.record import RefreshRecord
+from runnel.project.pipeline import Result, refresh_in_order
 
 if TYPE_CHECKING:
     from runnel.api import Runnel
@@ -34,7 +34,12 @@ def refresh(
         return
     with connected(options) as (rn, say):
         results = refresh_all(rn, chosen, full, say)
-    if options.json:
+    print_results(results, options.json)
+
+
+def print_results(results: Sequence[Result], as_json: bool) -> None:
+    """Records in a table and errors below; exit code 1 when there are errors."""
+    if as_json:
         print_json([r.as_dict() if isinstance(r, RefreshRecord) else r for r in results])
     else:
         print_records([r for r in results if isinstance(r, RefreshRecord)])
@@ -45,27 +50,11 @@ def refresh(
         raise typer.Exit(1)
 
 
-def refresh_all(rn: Runnel, definitions: Mapping[str, Definition], full: bool, say: Callable[[str], None]) -> list[RefreshRecord | dict[str, Any]]:
+def refresh_all(rn: Runnel, definitions: Mapping[str, Definition], full: bool, say: Callable[[str], None]) -> list[Result]:
     """One result per stream table: its record or its error. A reader of one that failed is left as it is."""
-    results: list[RefreshRecord | dict[str, Any]] = []
-    broken: set[str] = set()
-    for name in Graph({n: d.source_keys for n, d in definitions.items()}).order:
-        say(f"refreshing {short(name)}")
-        if below := sorted(broken & set(definitions[name].source_keys)):
-            broken.add(name)
-            reason = f"{', '.join(below)} could not be refreshed"
-            results.append(
-                {"stream_table": name, "action": str(Action.SKIP), "error": {"code": "SKIPPED", "message": reason, "detail": "", "hint": ""}}
-            )
-            continue
-        try:
-            results.append(rn.refresh(name, full=full))
-        except RunnelError as error:
-            if len(definitions) == 1:
-                raise
-            broken.add(name)
-            results.append({"stream_table": name, "error": error.as_dict()})
-    return results
+    return refresh_in_order(
+        lambda name, anew: rn.refresh(name, full=anew), definitions, definitions if full else (), lambda name: say(f"refreshing {short(name)}")
+    )
 
 
 @app.command()

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from runnel.cli.connect import short
+from runnel.cli.names import short
 from runnel.errors import RunnelError, where
 from runnel.observe.record import RefreshRecord
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from sqlglot import exp
+
 from runnel.bind.expand import split_key
 from runnel.definition import Definition
 from runnel.project.clauses import CLAUSES
 from runnel.project.names import Home, portable_text
 from runnel.schedule.graph import Graph
-from runnel.tables.content import quote
 
 
 def export(definitions: Mapping[str, Definition], names: Iterable[str] | None = None, home: Home | None = None) -> str:
@@ -25,5 +26,5 @@ def statement(definition: Definition, home: Home) -> str:
     query = portable_text(definition, home).strip()
     # A comment in the last line would swallow the semicolon.
     end = "\n;" if "--" in query.rpartition("\n")[2] else ";"
-    name = ".".join(p if p.isidentifier() else quote(p) for p in split_key(home.short(definition.name)))
+    name = ".".join(exp.to_identifier(p, quoted=not p.isidentifier()).sql("spark") for p in split_key(home.short(definition.name)))
     return "\n".join([f"CREATE STREAM TABLE {name}", *(c for c in clauses if c), f"AS {query}{end}"])

@@ -122,7 +122,7 @@ def _project(file: Path, data: dict[str, Any], environ: Mapping[str, str]) -> Pr
     return Project(
         file,
         _at(file, fill(data.get("warehouse", "runnel-warehouse"), environ, file)),
-        fill(data["catalog"], environ, file) if "catalog" in data else None,
+        _address(file, fill(data["catalog"], environ, file)) if "catalog" in data else None,
         Home(*schema) if len(schema) == 2 else Home(schema=schema[0]),
         (Path(_at(file, data.get("sql", "sql"))),),
         data.get("settings", {}),
@@ -152,6 +152,12 @@ def fill(text: str, environ: Mapping[str, str], file: Path) -> str:
 def _at(file: Path, path: str) -> str:
     """A path as seen from the folder of the file."""
     return path if "://" in path else os.path.normpath(file.parent / Path(path).expanduser())
+
+
+def _address(file: Path, url: str) -> str:
+    """The address of a catalog; a SQLite file is seen from the folder of the project, too."""
+    scheme, _, path = url.partition("sqlite:///")
+    return f"sqlite:///{_at(file, path)}" if not scheme and path and not path.startswith("/") else url
 
 
 def _pairs(prefix: str, values: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -45,8 +45,9 @@ class Classification:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Classification:
-        known = {f.name for f in fields(cls)}
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in known})
+        values: dict[str, Any] = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        values.update({key: tuple(value) for key, value in values.items() if isinstance(value, list)})
+        return cls(**values)
 
 
 def write(classes: Mapping[str, Classification]) -> str:
