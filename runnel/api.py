@@ -29,7 +29,7 @@ from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
-from runnel.execute.records import settle
+from runnel.execute.records import finish_orphans
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
@@ -101,7 +101,7 @@ class Runnel:
         self._engine = Engine(spark, settings, Catalog.open(catalog_url), Reader(spark, settings.kernel_reads))
         self._warehouse = Warehouse(spark, folder) if embedded and _in_memory(spark) else None
         self._views: dict[str, str] = {}
-        settle(self._engine)
+        finish_orphans(self._engine)
         self._engine.catalog.retire(settings.history_days)
         self._sync()
         self._warn_of_strays()
@@ -138,7 +138,7 @@ class Runnel:
         unset: Collection[str] = (),
     ) -> Definition:
         """Change how a stream table is refreshed: its mode, its comment, or some of its properties; `unset` names those to remove."""
-        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties, comment, unset)
+        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties, comment=comment, unset=unset)
 
     def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> Names:
         """Remove a stream table; the names that were removed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -180,13 +181,14 @@ def test_wrong_selections_fail_before_spark_starts(folder: Path) -> None:
 
 # -- with Spark --------------------------------------------------------------------------------------------------------
 
+_numbers = itertools.count(1)
 TOTALS = "SELECT customer, SUM(amount) AS total FROM orders GROUP BY customer"
 
 
 @pytest.fixture
-def project(rn, folder: Path, request: pytest.FixtureRequest):
+def project(rn, folder: Path):
     """A project in the warehouse of the shared session, with a schema of its own; gives its folder."""
-    schema = f"project_{abs(hash(request.node.name)) % 10**8}"
+    schema = f"project_{next(_numbers)}"
     write(folder / "runnel.toml", f'warehouse = "{rn.folder}"\nschema = "{schema}"\n')
     write(folder / "sql" / "sources.sql", ORDERS.format(schema=schema))
     yield folder

@@ -17,7 +17,7 @@ from runnel.tables.backing import CommitNote
 log = logging.getLogger("runnel")
 
 
-def settle(engine: Engine, held: str | None = None) -> list[RefreshRecord]:
+def finish_orphans(engine: Engine, held: str | None = None) -> list[RefreshRecord]:
     """Finish orphaned RUNNING records: of the stream table whose lease the caller holds, or of all that nobody holds."""
     settled = []
     for orphan in engine.catalog.orphans(held):

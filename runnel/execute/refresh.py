@@ -32,7 +32,7 @@ from runnel.execute.jobs import Jobs
 from runnel.execute.prepare import prepare
 from runnel.execute.provide import Provider
 from runnel.execute.query import pinned_query
-from runnel.execute.records import settle
+from runnel.execute.records import finish_orphans
 from runnel.execute.trouble import runtime
 from runnel.execute.weigh import Weighing, weigh
 from runnel.observe.record import Action, RefreshRecord, Stage
@@ -103,7 +103,7 @@ def refresh(engine: Engine, name: str, full: bool = False) -> RefreshRecord:
     started = time.perf_counter()
     settings = engine.settings
     with engine.catalog.lease(name, wait=settings.lock_wait_seconds, ttl=settings.lock_lease_seconds) as lease:
-        settle(engine, name)
+        finish_orphans(engine, name)
         began = datetime.now(UTC).isoformat(timespec="milliseconds")
         for attempt in range(1, ATTEMPTS + 1):
             work = Work(engine, engine.backing(name), full, Jobs(engine.spark, name), started=began)
