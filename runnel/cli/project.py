@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +27,7 @@ from runnel.project.declare import Declarations, declarations, sql_files
 from runnel.project.export import export as as_sql
 from runnel.project.folder import load
 from runnel.project.pipeline import Selection, refresh_in_order
-from runnel.project.plan import Plan, Verb, plan
+from runnel.project.plan import Plan, Step, Verb, plan
 
 if TYPE_CHECKING:
     from runnel.api import Runnel
@@ -54,7 +54,7 @@ def apply(
     if not chosen.empty:
         with connected(options, make=True) as (rn, say):
             try:
-                done = carry_out(rn, chosen, say)
+                done = carry_out(rn, chosen, _telling(say))
             except RunnelError as error:
                 if not options.json:
                     say("")
@@ -113,6 +113,10 @@ def _print_plan(chosen: Plan, as_json: bool) -> None:
         return
     rows = [[str(s.verb), short(s.name), s.why, _place(s.as_dict())] for s in chosen.steps]
     stdout().print(grid(["step", "table", "why", "place"], rows) if rows else "no file defines anything", highlight=False)
+
+
+def _telling(say: Callable[[str], None]) -> Callable[[Step], None]:
+    return lambda step: say(f"{step.verb} {short(step.name)}")
 
 
 def _place(step: dict[str, Any]) -> str:
@@ -255,7 +259,7 @@ def run(
         _dry_run(options, wanted)
         return
     with _connected(options, remote) as (rn, say):
-        done = carry_out(rn, plan(wanted, rn._engine.definitions(), defaults=options.project.defaults if options.project else {}), say)
+        done = carry_out(rn, plan(wanted, rn._engine.definitions(), defaults=options.project.defaults if options.project else {}), _telling(say))
         loaded = {d.step.name: d.record for d in done if d.record is not None}
         definitions = {n: d for n, d in rn._engine.definitions().items() if n in chosen and n not in loaded}
         anew = {name for name, full in chosen.items() if full}

@@ -36,13 +36,13 @@ class Done:
         return {**self.step.as_dict(), "record": self.record.as_dict() if self.record else None}
 
 
-def apply(verbs: Verbs, plan: Plan, say: Callable[[str], None] = lambda text: None) -> list[Done]:
-    """Carry out a plan. An error names the place in the file, and has in `values["done"]` what was carried out before."""
+def apply(verbs: Verbs, plan: Plan, tell: Callable[[Step], None] = lambda step: None) -> list[Done]:
+    """Carry out a plan; `tell` hears of each step before it begins. An error names the place in the file, and has in `values["done"]` what was carried out before."""
     done: list[Done] = []
     for step in plan.steps:
         if not step.acts:
             continue
-        say(f"{step.verb} {step.name}")
+        tell(step)
         try:
             done.append(Done(step, _run(verbs, step)))
         except RunnelError as error:
