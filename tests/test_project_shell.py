@@ -179,6 +179,14 @@ def test_wrong_selections_fail_before_spark_starts(folder: Path) -> None:
     run("pipeline", "run", "--spec", "nowhere.yml", code=2)
 
 
+def test_an_empty_project_starts_no_spark(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    run("init")
+    assert (parsed("apply"), parsed("pipeline", "run"), parsed("pipeline", "dry-run")["ok"]) == ([], [], True)
+    assert "no file defines anything" in run("apply").stdout and run("export").stdout == ""
+    assert parsed("check", "--update")["ok"] and parsed("check")["ok"]
+
+
 # -- with Spark --------------------------------------------------------------------------------------------------------
 
 _numbers = itertools.count(1)

@@ -66,9 +66,7 @@ def _make(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise DefinitionError(
-            f"cannot make {folder}", code="WAREHOUSE", detail=f"{error.strerror}.", hint="Name another folder with --warehouse."
-        ) from error
+        raise DefinitionError(f"cannot make {folder}", code="WAREHOUSE", detail=f"{error.strerror}.", hint="Name another folder.") from error
 
 
 @app.command()

@@ -63,6 +63,9 @@ def apply(
     if options.json:
         print_json([d.as_dict() for d in done])
         return
+    if not chosen.steps:
+        stdout().print("no file defines anything", highlight=False)
+        return
     _print_done(done)
     unchanged = sum(step.declared is not None for step in chosen.of(Verb.UNCHANGED))
     stdout().print(f"{len(done)} done, {unchanged} unchanged", style="dim", highlight=False)
@@ -183,9 +186,12 @@ def check(
 
 def _checked(options: Options, wanted: Declarations) -> Report:
     """The check, in a session whose new tables go to a folder that is removed afterwards."""
+    from runnel.project.check import Report
     from runnel.project.check import check as bind_all
 
     assert options.project is not None
+    if not wanted.stream_tables:
+        return Report({}, ())
     with progress() as say, tempfile.TemporaryDirectory(prefix="runnel-check-") as scratch, _scratch_session(options, scratch, say) as spark:
         return bind_all(spark, options.loaded_settings(), wanted, options.project.defaults, say)
 
@@ -226,7 +232,8 @@ def _print_report(report: Report, options: Options) -> None:
             show_error(finding.error, finding.name)
         else:
             place = f" ({finding.place})" if finding.place else ""
-            message = f"{short(finding.name)}: {finding.message}" if finding.kind != "lock" else f"runnel.lock: {finding.message}"
+            shown = finding.message.replace(finding.name, short(finding.name), 1)
+            message = f"{short(finding.name)}: {shown}" if finding.kind != "lock" else f"runnel.lock: {shown}"
             stdout().print(f"{message}{place}", style="red", soft_wrap=True, highlight=False, markup=False)
     if any(f.kind == "lock" for f in report.findings):
         stdout().print("run `runnel check --update` if that is meant, and commit runnel.lock", style="dim", highlight=False)
@@ -257,6 +264,9 @@ def run(
     chosen = selection.chosen([d.name for d in wanted.stream_tables], options.home)
     if dry_run:
         _dry_run(options, wanted)
+        return
+    if not chosen:
+        print_json([]) if options.json else stdout().print("no file defines a table", highlight=False)
         return
     with _connected(options, remote) as (rn, say):
         done = carry_out(rn, plan(wanted, rn._engine.definitions(), defaults=options.project.defaults if options.project else {}), _telling(say))

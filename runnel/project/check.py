@@ -101,7 +101,7 @@ def recomputed(name: str, found: Classification, place: Place | None = None) -> 
 def compared(report: Report, locked: Mapping[str, Classification] | None) -> Report:
     """The report with what differs from the lockfile; none at all differs as a whole."""
     if locked is None:
-        lines = ["runnel.lock does not exist"]
+        lines = ["there is no lockfile yet"]
     else:
         failed = {f.name for f in report.findings if f.kind == "error"}
         lines = difference({n: c for n, c in locked.items() if n not in failed}, report.classes)

@@ -275,5 +275,7 @@ def test_an_export_of_some(tmp_path: Path) -> None:
     assert export({}) == ""
 
 
-def test_a_query_over_a_view_is_exported_as_it_stands_on_its_own() -> None:
+def test_a_query_whose_names_cannot_be_told_is_exported_as_it_stands_on_its_own() -> None:
     assert portable_text(stored("t", "SELECT * FROM a_view", "orders"), Home()) == "-- t in full"
+    two = stored("t", "SELECT * FROM orders, b.orders", "spark_catalog.a.orders", "spark_catalog.b.orders")
+    assert portable_text(two, Home()) == "-- t in full"
