@@ -18,7 +18,9 @@ from sqlglot.errors import SqlglotError
 
 from runnel import settings as settings_module
 from runnel.bind.expand import join_key, split_key
+from runnel.bind.rewrites import REWRITES
 from runnel.bind.statement import Statement, parse_statement
+from runnel.canonicalize import RULES
 from runnel.definition import Definition
 from runnel.errors import DefinitionError
 from runnel.execute import changes as changes_module
@@ -78,6 +80,7 @@ def connect(
     warehouse on shared storage and `catalog="postgresql://..."`. `config` holds Spark settings for the embedded session.
     """
     chosen = settings if isinstance(settings, Settings) else settings_module.load(settings)
+    _check_rules(chosen)
     embedded = spark is None
     if spark is None:
         folder = os.path.abspath(warehouse or "runnel-warehouse")
@@ -441,6 +444,15 @@ def _mode(mode: str) -> Mode:
     if found is None:
         raise DefinitionError(f"refresh mode {mode} does not exist", code="MODE", hint=f"Use one of {', '.join(Mode)}.")
     return found
+
+
+def _check_rules(settings: Settings) -> None:
+    known = dict.fromkeys((*(r.name for r in REWRITES), *(r.__name__ for r in RULES)))
+    for name in settings.disabled_rules:
+        if name not in known:
+            raise DefinitionError(
+                f'rule "{name}" does not exist', code="RULE", detail=f"Rules are {', '.join(known)}.", hint="Use one of the names above."
+            )
 
 
 def _folder(path: str) -> str:

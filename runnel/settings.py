@@ -15,7 +15,7 @@ def setting(default: Any, reason: str) -> Any:
     return field(default=default, metadata={"reason": reason})
 
 
-OPTIMISATIONS = ("held_changes", "near_files", "shared_steps", "sized_jobs")
+OPTIMISATIONS = ("gathered_rows", "held_changes", "near_files", "shared_steps", "sized_jobs")
 """What may be switched off by name without changing any result."""
 
 
@@ -47,9 +47,11 @@ class Settings:
     )
     lock_wait_seconds: float = setting(60.0, "Raise when refreshes of one stream table from several processes queue up longer than this.")
     lock_lease_seconds: float = setting(30.0, "Lower for a faster takeover after a killed process, raise when the catalog is slow to reach.")
-    disabled_rules: tuple[str, ...] = setting((), "Name canonicalisation rules to switch off when bisecting an unexpected plan.")
+    disabled_rules: tuple[str, ...] = setting(
+        (), "Name rules or rewrites, as `explain --trace` shows them, to switch off when bisecting an unexpected plan."
+    )
     disabled_optimisations: tuple[str, ...] = setting(
-        (), "Name optimisations to switch off when one is under suspicion: held_changes, near_files, shared_steps, sized_jobs."
+        (), "Name optimisations to switch off when one is under suspicion: gathered_rows, held_changes, near_files, shared_steps, sized_jobs."
     )
     laws: bool = setting(True, "Turn off to compute every change as after - before, the slow definition, when a law is under suspicion.")
 

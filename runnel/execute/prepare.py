@@ -127,8 +127,8 @@ def _calls_unknown(tree: exp.Expr) -> bool:
 
 
 def rebind(definition: Definition, lookup: SparkLookup, settings: Settings, trace: list[Pass] | None = None) -> tuple[Node, Root]:
-    """The trees of a stored definition, bound and canonical."""
-    bound = bind(definition.sql, lookup, settings.disabled_rules)
+    """The trees of a stored definition, bound and canonical. Its text went through the rewrites when it was stored."""
+    bound = bind(definition.sql, lookup)
     return bound.node, root_of(canonicalize(bound.node, settings.disabled_rules, trace), definition.layout.output)
 
 

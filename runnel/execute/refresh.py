@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 
 from runnel.algebra import WEIGHT, Face, Steps
 from runnel.algebra.scan import columns_read
+from runnel.algebra.steps import slug
 from runnel.bind import clock
 from runnel.definition import Definition
 from runnel.differentiate import ChangePlan, recompute
@@ -26,9 +27,12 @@ from runnel.differentiate.layout import Layout
 from runnel.differentiate.plan import subtract
 from runnel.errors import Internal, RunnelError, SourceChanged, Transient
 from runnel.execute.compact import compact, due
+from runnel.execute.cost import Pruned
 from runnel.execute.decide import Decision, decide, enforce, facts_of
 from runnel.execute.engine import Engine
+from runnel.execute.gather import Gathering, gather, gatherings
 from runnel.execute.jobs import Jobs
+from runnel.execute.near import shares, version_of
 from runnel.execute.prepare import prepare
 from runnel.execute.provide import Provider
 from runnel.execute.query import pinned_query
@@ -72,6 +76,7 @@ class Work:
     clock: str | None = None  # probe
     clocks: tuple[str, ...] = ()  # probe: those whose reading moved
     held: dict[str, Held] = field(default_factory=dict)  # changes: those at hand
+    gatherings: tuple[Gathering, ...] = ()  # decision: of the differential plan
     weighing: Weighing | None = None  # decision, None when nothing is computed or a source is broken
     decision: Decision = field(default_factory=lambda: Decision(Action.SKIP, "not decided"))  # decision
     plan: ChangePlan | None = None  # decision: the differential one, which is part of the choice; plan: the one that runs
@@ -183,8 +188,9 @@ def decision(work: Work) -> None:
     """Which action, and why. Plans are made without Spark, so the differential one is made to be weighed."""
     definition = work.backing.definition
     work.plan = _differential(work)
+    work.gatherings = _gatherings(work)
     if (work.clocks or any(f.changed for f in work.facts)) and not any(f.broken for f in work.facts):
-        work.weighing = weigh(work.engine, work.backing, work.note, work.facts, work.sources, work.plan)
+        work.weighing = weigh(work.engine, work.backing, work.note, work.facts, work.sources, work.plan, _pruned(work))
     work.decision = decide(definition, work.facts, work.first, work.full, work.clocks, work.weighing.choice if work.weighing else None)
     enforce(definition, work.decision)
     if any(f.kind is Kind.SCHEMA for f in work.facts):
@@ -199,6 +205,21 @@ def _differential(work: Work) -> ChangePlan | None:
     light = frozenset(key for key, source in work.sources.items() if source.size() <= LIGHT)
     facts = facts_of(work.facts, work.clocks, light)
     return work.engine.plan(definition, facts) if facts.changed else None
+
+
+def _gatherings(work: Work) -> tuple[Gathering, ...]:
+    """The passes over tables that serve several inputs of the differential plan at once."""
+    if work.plan is None or not work.held or not work.engine.settings.uses("gathered_rows"):
+        return ()
+    return tuple(gatherings(work.plan.inputs, work.sources, {f.key: f for f in work.facts}, work.held))
+
+
+def _pruned(work: Work) -> Pruned:
+    """What is known of the passes of the differential plan."""
+    if work.plan is None or not work.engine.settings.uses("near_files"):
+        return Pruned()
+    near = shares(work.plan.inputs, work.sources, {f.key: f for f in work.facts}, work.held)
+    return Pruned(near, tuple(frozenset(g.inputs) for g in work.gatherings))
 
 
 def _still_fits(work: Work) -> None:
@@ -278,14 +299,29 @@ def change_of(work: Work) -> DataFrame:
         provider = Provider(
             reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, work.engine.settings.uses("near_files")
         )
+        gathered = _gathered(work)
         for needed in work.plan.inputs:
-            provider.register(needed)
+            reader.register(gathered[needed.name] if needed.name in gathered else provider.frame(needed.want), needed.name)
         if work.decision.action is not Action.DIFFERENTIAL and not work.first:
             reader.register(reader.table(work.backing.path, work.version), STORED)
         *shared, (_, rows) = work.plan.parts if work.engine.settings.uses("shared_steps") else (("", work.plan.sql),)
         for name, sql in shared:
             reader.register(reader.computed(sql, f"{work.backing.path}/_steps/{work.note.epoch + 1}-{name}", work.plan.facts.small), name)
         return reader.session.sql(rows)
+
+
+def _gathered(work: Work) -> dict[str, DataFrame]:
+    """The inputs of the plan that one pass over a table serves together, read."""
+    if work.decision.action is not Action.DIFFERENTIAL:
+        return {}
+    facts, columns = {f.key: f for f in work.facts}, columns_read(work.engine.root(work.backing.definition).maintained)
+    found = {}
+    for wanted in work.gatherings:
+        folder = f"{work.backing.path}/_steps/{work.note.epoch + 1}-{slug(wanted.source)}-{wanted.face}"
+        version = version_of(facts[wanted.source], wanted.face)
+        rows = gather(work.engine.reader, work.sources[wanted.source], version, wanted, columns[wanted.source], folder)
+        found.update(dict.fromkeys(wanted.inputs, rows))
+    return found
 
 
 def _difference(work: Work, result: DataFrame) -> DataFrame:

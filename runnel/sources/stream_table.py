@@ -75,6 +75,12 @@ class StreamTableSource:
         rows = self._over(reader, reader.table(self.log.path, version), tail, negatives)
         return reduce(DataFrame.where, (b.predicate() for b in bounds if b.fits(types.get(b.column.lower(), ""))), rows)
 
+    def near(self, version: int, bounds: Sequence[Bound]) -> float:
+        return 1.0
+
+    def share(self, version: int, bound: Bound) -> float | None:
+        return None
+
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         """The appended rows, where finishing only gives them other names."""
         layout = self.layout
