@@ -5,7 +5,7 @@ BIN    := .venv/bin
 # Two processes even on large machines: each may hold a Spark session of 3 GiB.
 PARALLEL ?= -n 2 --dist loadgroup
 OUT    ?= docs/benchmarks
-PURE   := $(wildcard runnel/environment.py runnel/errors.py runnel/settings.py runnel/versions.py runnel/algebra runnel/bind runnel/canonicalize runnel/differentiate runnel/observe runnel/schedule)
+PURE   := $(wildcard runnel/environment.py runnel/errors.py runnel/settings.py runnel/versions.py runnel/algebra runnel/bind runnel/canonicalize runnel/differentiate runnel/observe runnel/project runnel/schedule)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-slow soak check format bench bench-full tpch nexmark docs wheel clean

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from runnel.errors import RunnelError
+from runnel.errors import DefinitionError, RunnelError
 from runnel.observe.record import RefreshRecord
 from runnel.project.declare import at
 from runnel.project.plan import Plan, Step, Verb
@@ -66,7 +66,15 @@ def _run(verbs: Verbs, step: Step) -> RefreshRecord | None:
             verbs.alter(step.name, **_altered(step))
         return None
     with at(declared.query_place):
-        return verbs.create(step.name, declared.statement.query, replace=step.verb is Verb.REPLACE, **step.options)
+        try:
+            return verbs.create(step.name, declared.statement.query, replace=step.verb is Verb.REPLACE, **step.options)
+        except RunnelError:
+            raise
+        except Exception as error:  # Spark's own, about a row that it met
+            said = " ".join(str(error).split())[:400] or type(error).__name__
+            raise DefinitionError(
+                f'"{step.name}" could not be loaded', code="LOAD_FAILED", detail=f"{said}.", hint="Correct the query, or the data that it reads."
+            ) from error
 
 
 def _altered(step: Step) -> dict[str, Any]:

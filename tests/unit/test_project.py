@@ -250,6 +250,16 @@ def test_an_error_names_the_place_in_the_file_and_what_was_done_before(write) ->
     assert [d.step.name for d in caught.value.values["done"]] == [HOME + "a"]
 
 
+def test_what_spark_says_about_the_data_is_told_with_the_place(write) -> None:
+    wanted = write(a=f"CREATE STREAM TABLE a AS\n {TOTALS}")
+    verbs = Recorder()
+    verbs.create = lambda *words, **options: 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(DefinitionError) as caught:
+        apply(verbs, plan(wanted, {}))
+    assert (caught.value.code, caught.value.file, caught.value.position) == ("LOAD_FAILED", "a.sql", (2, 2))
+    assert "division by zero" in caught.value.detail
+
+
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
