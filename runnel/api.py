@@ -6,6 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -32,6 +33,7 @@ from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
 from runnel.schedule.graph import Graph
+from runnel.schedule.schedules import next_runs, parse_schedule
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
 from runnel.sources.retention import kept_until
@@ -44,6 +46,7 @@ Rows = list[dict[str, Any]]
 Records = list[RefreshRecord]
 Ledger = list[Savings]
 Names = list[str]
+Times = list[datetime]
 """Inside the class, `list` is the verb."""
 
 LEDGER = 100_000
@@ -106,19 +109,25 @@ class Runnel:
         properties: dict[str, str] | None = None,
         replace: bool = False,
         if_not_exists: bool = False,
+        schedule: str = "",
     ) -> RefreshRecord | None:
-        """Define a stream table and load it; the record of the first load (None when `if_not_exists` found it there)."""
+        """Define a stream table and load it; the record of the first load (None when `if_not_exists` found it there).
+
+        `schedule` is one of `schedule/schedules.py`, as SQL or in short: "5m", "@hourly", "on update".
+        """
+        when = _schedule(schedule)
         self._sync()
         full = self._name(name)
         if if_not_exists and self._engine.catalog.get(full) is not None:
             return None
-        record = manage.create(self._engine, self._tables_folder, full, query.strip().rstrip(";"), _mode(mode), comment, properties, replace)
+        record = manage.create(self._engine, self._tables_folder, full, query.strip().rstrip(";"), _mode(mode), comment, properties, replace, when)
         self._sync()
         return record
 
-    def alter(self, name: str, *, mode: str | None = None, properties: dict[str, str] | None = None) -> Definition:
-        """Change how a stream table is refreshed: its mode, or some of its properties."""
-        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties)
+    def alter(self, name: str, *, mode: str | None = None, properties: dict[str, str] | None = None, schedule: str | None = None) -> Definition:
+        """Change how a stream table is refreshed: its mode, its schedule (an empty one drops it), or some of its properties."""
+        when = _schedule(schedule) if schedule is not None else None
+        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties, when)
 
     def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> Names:
         """Remove a stream table; the names that were removed."""
@@ -247,6 +256,11 @@ class Runnel:
             "last_refresh": history[0].as_dict() if history else None,
         }
 
+    def next_runs(self, name: str, count: int = 3) -> Times:
+        """When a stream table's schedule says that it runs next; nothing where commits of sources or readers decide."""
+        when = self._engine.backing(self._name(name)).definition.when
+        return next_runs(when, self._engine.now().timestamp(), count)
+
     def graph(self) -> Graph:
         """Who reads whom: order, readers, what lies up- and downstream; as a tree, as Mermaid and as DOT."""
         return self._engine.graph()
@@ -318,11 +332,21 @@ class Runnel:
                     properties=statement.properties,
                     replace=statement.replace,
                     if_not_exists=statement.if_not_exists,
+                    schedule=statement.schedule or "",
                 )
-                return self._frame([_summary(record)] if record else [], _SUMMARY)
+                runs = {"next_runs": ", ".join(t.isoformat() for t in self.next_runs(self._name(name)))}
+                return self._frame([_summary(record) | runs] if record else [], f"{_SUMMARY}, next_runs string")
             case "alter":
-                line = self.alter(self._name(name), mode=statement.mode, properties=statement.properties).line()
-                return self._frame([line], "name string, mode string, effective string, reason string")
+                if statement.add and (there := self._engine.backing(self._name(name)).definition.schedule):
+                    raise DefinitionError(
+                        f'"{".".join(name)}" has a schedule already',
+                        code="SCHEDULE",
+                        detail=f"It is {there}.",
+                        hint="Use SET instead of ADD to replace it.",
+                    )
+                line = self.alter(self._name(name), mode=statement.mode, properties=statement.properties, schedule=statement.schedule).line()
+                line["next_runs"] = ", ".join(t.isoformat() for t in self.next_runs(self._name(name)))
+                return self._frame([line], "name string, mode string, effective string, reason string, schedule string, next_runs string")
             case "refresh":
                 return self._frame([_summary(self.refresh(self._name(name), full=statement.full))], _SUMMARY)
             case "drop":
@@ -330,7 +354,8 @@ class Runnel:
                 return self._frame([{"dropped": g} for g in gone], "dropped string")
             case "show":
                 return self._frame(
-                    self.list(), "name string, mode string, effective string, reason string, sources string, created_at string, comment string"
+                    self.list(),
+                    "name string, mode string, effective string, reason string, sources string, created_at string, comment string, schedule string",
                 )
             case "describe":
                 status = self.status(self._name(name))
@@ -392,6 +417,11 @@ def _mode(mode: str) -> Mode:
     if found is None:
         raise DefinitionError(f"refresh mode {mode} does not exist", code="MODE", hint=f"Use one of {', '.join(Mode)}.")
     return found
+
+
+def _schedule(text: str) -> str:
+    """A schedule in the words that a definition keeps."""
+    return str(parse_schedule(text)) if text.strip() else ""
 
 
 def _folder(path: str) -> str:

@@ -89,6 +89,12 @@ def print_records(records: Sequence[RefreshRecord], started: bool = False) -> No
     stdout().print(grid(["started (UTC)", *head] if started else head, rows))
 
 
+def print_runs(times: Sequence[datetime]) -> None:
+    """The next runs of a schedule that knows them."""
+    if times:
+        stdout().print(f"next runs: {', '.join(f'{t:%Y-%m-%d %H:%M:%S %Z}' for t in times)}", highlight=False, soft_wrap=True)
+
+
 def _count(number: int | None) -> int | str:
     return "" if number is None else number
 

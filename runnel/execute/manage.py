@@ -36,6 +36,7 @@ def create(
     comment: str = "",
     properties: dict[str, str] | None = None,
     or_replace: bool = False,
+    schedule: str = "",
 ) -> RefreshRecord:
     """Define a stream table and load it. When the load fails, nothing is left of it and what was there before stays."""
     old = engine.catalog.get(name)
@@ -45,6 +46,7 @@ def create(
         _check_name_free(engine.spark, name)
     paths = {e.name: e.path for e in engine.catalog.entries()}
     prepared = prepare(engine.spark, engine.lookup(), engine.settings, name, query, mode, paths, comment, properties)
+    prepared = replace(prepared, definition=replace(prepared.definition, schedule=schedule))
     _check_cycle(engine, prepared.definition)
     feed(engine, prepared.definition)
     return _build(engine, folder, prepared, old)
@@ -90,8 +92,8 @@ def feed(engine: Engine, definition: Definition) -> None:
         log.warning("turned the change data feed of %s on (%s = true)", source.key, FEED)
 
 
-def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[str, str] | None = None) -> Definition:
-    """Change the refresh mode, or some properties; the content stays."""
+def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[str, str] | None = None, schedule: str | None = None) -> Definition:
+    """Change the refresh mode, the schedule, or some properties; the content stays."""
     backing = engine.backing(name)
     if mode is not None and mode.applies_changes and not backing.definition.incremental:
         raise DefinitionError(
@@ -102,7 +104,8 @@ def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[
         )
     with engine.catalog.lease(name, wait=engine.settings.lock_wait_seconds, ttl=engine.settings.lock_lease_seconds):
         old = backing.definition
-        backing.set_definition(replace(old, mode=mode or old.mode, properties={**old.properties, **(properties or {})}))
+        when = old.schedule if schedule is None else schedule
+        backing.set_definition(replace(old, mode=mode or old.mode, properties={**old.properties, **(properties or {})}, schedule=when))
         engine.catalog.put(entry_of(backing))
     return backing.definition
 
