@@ -15,6 +15,7 @@ Cron expressions have five fields, or six with seconds first; times that a chang
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -164,8 +165,7 @@ class Cron:
         return _gap(self.text, self.zone)
 
     def after(self, moment: float) -> float | None:
-        found = next(_cron(self.text, datetime.fromtimestamp(moment, ZoneInfo(self.zone))), None)
-        return found.timestamp() if found is not None else None
+        return _next(self.text, self.zone, moment)
 
     def __str__(self) -> str:
         return f"SCHEDULE CRON '{self.text}'" + (f" AT TIME ZONE '{self.zone}'" if self.zone != "UTC" else "")
@@ -192,6 +192,13 @@ def _cron(text: str, start: datetime) -> CronSim:
             detail=f"{error}.",
             hint=f"Write five fields, minute hour day month weekday, six with seconds first, or one of {', '.join(SHORTHANDS)}.",
         ) from None
+
+
+@lru_cache(maxsize=10_000)
+def _next(text: str, zone: str, moment: float) -> float | None:
+    """Kept, since a scheduler asks for the same moment until it has come."""
+    found = next(_cron(text, datetime.fromtimestamp(moment, ZoneInfo(zone))), None)
+    return found.timestamp() if found is not None else None
 
 
 @lru_cache(maxsize=1000)
@@ -317,7 +324,7 @@ def _lag(text: str, at: int) -> tuple[Schedule, int]:
     return TargetLag(seconds), end
 
 
-def _fixed(found: Schedule):  # type: ignore[no-untyped-def]
+def _fixed(found: Schedule) -> Callable[[str, int], tuple[Schedule, int]]:
     return lambda text, at: (found, at)
 
 
