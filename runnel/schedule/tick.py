@@ -35,7 +35,7 @@ class Table:
     schedule: Schedule
     frontier: Mapping[Name, int] = field(default_factory=dict)
     version: int = 0
-    state: RunState = RunState()
+    state: RunState = field(default_factory=RunState)
     tier: Tier = Tier.HOT
     priority: int = 0
     clocked: bool = False
