@@ -13,14 +13,14 @@ from runnel.schedule.schedules import Schedule, stored_schedule
 from runnel.schedule.tier import Tier
 
 CEILING = "runnel.differential_ceiling"
-TIER, PRIORITY, FUSE, POLICY = "runnel.tier", "runnel.priority", "runnel.fuse", "runnel.group_policy"
+TIER, PRIORITY, FUSE, GROUP_SCHEDULE = "runnel.tier", "runnel.priority", "runnel.fuse", "runnel.group_schedule"
 PROPERTIES = {
     "runnel.storage": ("balanced", "read_optimised"),
     CEILING: "a number from 0 to 1, where 1 sets no ceiling",
     TIER: tuple(Tier),
     PRIORITY: "a whole number, higher first",
     FUSE: "off, a number of changed rows, or a multiple of the table's usual change such as 20x",
-    POLICY: ("fastest", "slowest"),
+    GROUP_SCHEDULE: ("fastest", "slowest"),
 }
 """Table properties that Runnel reads, with their values; others are kept for users."""
 

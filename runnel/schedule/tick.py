@@ -8,7 +8,7 @@ frozen tier, watermarks that are apart, a refresh that is still at work. Units r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -29,7 +29,7 @@ EARLY = 0.9
 class Table:
     """One stream table. `frontier` is what it has read of each source, `version` what its readers can read of it.
 
-    `clocked` queries read the clock, so that time alone changes them.
+    `clocked` queries read the clock, so that time alone changes them. `identity` tells a table from another one of its name.
     """
 
     schedule: Schedule
@@ -41,10 +41,16 @@ class Table:
     clocked: bool = False
     slowest: bool = False
     created: float = 0.0
+    identity: str = ""
 
     @property
     def factor(self) -> int:
         return (self.tier.factor or 1) * self.state.backoff
+
+    @property
+    def pace(self) -> float | None:
+        """The period that its refreshes should keep up with; times of cron do not move, whatever a refresh takes."""
+        return None if isinstance(self.schedule, Cron) else self.schedule.period
 
     @property
     def period(self) -> float | None:
@@ -132,6 +138,7 @@ def decide(graph: Graph, tables: Mapping[Name, Table], moment: Moment) -> Tick:
                 due[name] = reason
             else:
                 fresh.append(name)
+                wakes.extend(_after(table, moment.now))
     wanted = _wanted(graph, tables, stirred, due, held)
     runs = _runs(graph, tables, wanted, held)
     running = {m for r in runs for m in r.unit.members}
@@ -200,7 +207,8 @@ def _stirred(
         read = table.frontier.get(source, -1)
         found: _Stir | None = None
         if below is None:
-            if moment.versions.get(source, -1) > read and source not in moment.gated:
+            # An earlier version than was read means that the source was made anew.
+            if moment.versions.get(source, read) != read and source not in moment.gated:
                 found = _Stir(source, moment.changed_at.get(source, 0.0), 0.0, False)
         elif below.version > read:
             found = _Stir(source, below.state.last_run or 0.0, 0.0, False)
@@ -248,6 +256,13 @@ def _due(table: Table, stir: _Stir | None, moment: Moment, wakes: list[float]) -
         wakes.append(at)
         return ""
     return reason
+
+
+def _after(table: Table, now: float) -> Iterator[float]:
+    """When a table that has just been looked at comes due by time again."""
+    at = table.schedule.after(now) if isinstance(table.schedule, Cron) else now + table.period if table.period else None
+    if at is not None:
+        yield at
 
 
 def _wanted(
@@ -314,7 +329,8 @@ def _gated(graph: Graph, tables: Mapping[Name, Table], moment: Moment) -> dict[N
     found: dict[Name, str] = {}
     for source in moment.gated:
         for reader in graph.readers.get(source, ()):
-            if moment.versions.get(source, -1) > tables[reader].frontier.get(source, -1):
+            read = tables[reader].frontier.get(source, -1)
+            if moment.versions.get(source, read) != read:
                 found[reader] = f"{source} is gated"
     return found
 
