@@ -14,6 +14,7 @@ from runnel.observe.record import RefreshRecord
 from runnel.state import tables
 from runnel.state.database import Database
 from runnel.state.lease import Lease, hold
+from runnel.state.schedules import Schedules
 from runnel.state.tables import entry as entries
 from runnel.state.tables import history
 from runnel.state.url import parse
@@ -39,6 +40,7 @@ class Catalog:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.url_shown = database.shown
+        self.schedules = Schedules(database)
 
     @classmethod
     def open(cls, url: str) -> Catalog:
@@ -85,6 +87,7 @@ class Catalog:
         def work(connection: Connection) -> None:
             connection.execute(delete(entries).where(entries.c.name == name))
             connection.execute(delete(history).where(history.c.stream_table == name))
+            connection.execute(delete(tables.run_state).where(tables.run_state.c.name == name))
 
         self._database.write(work)
 

@@ -50,6 +50,38 @@ lease = Table(
     Column("expires_at", Float, nullable=False),
 )
 
+# What schedulers remember of each stream table, as JSON; the schedules themselves are part of the definitions.
+run_state = Table("runnel_run_state", metadata, Column("name", SortedText, primary_key=True), Column("state", Text, nullable=False))
+
+gate = Table(
+    "runnel_gate",
+    metadata,
+    Column("source", SortedText, primary_key=True),
+    Column("since", Text, nullable=False),
+    Column("note", Text, nullable=False),
+)
+
+watermark = Table(
+    "runnel_watermark",
+    metadata,
+    Column("source", SortedText, primary_key=True),
+    Column("moment", Text, nullable=False),
+    Column("advanced_at", Text, nullable=False),
+)
+
+watermark_group = Table(
+    "runnel_watermark_group",
+    metadata,
+    Column("name", SortedText, primary_key=True),
+    Column("sources", Text, nullable=False),
+    Column("tolerance", Float, nullable=False),
+)
+
+# Single facts about the whole: the pause, the count of operators' words, what the leading daemon says of itself.
+value = Table("runnel_value", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+
+SCHEDULES = (run_state, gate, watermark, watermark_group, value)
+
 _CREATION_LOCK = 7_286_635_001  # any number that no other application locks
 
 
