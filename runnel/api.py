@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -22,17 +24,23 @@ from runnel.definition import Definition
 from runnel.errors import DefinitionError
 from runnel.execute import changes as changes_module
 from runnel.execute import compact as compact_module
-from runnel.execute import manage, session
+from runnel.execute import manage, operate, session
 from runnel.execute import refresh as refresh_module
+from runnel.execute.daemon import Daemon, Report
 from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
+from runnel.execute.publication import cut_of, version_seen
+from runnel.execute.standing import overview, trouble_of
+from runnel.execute.unit import Failure, cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
-from runnel.schedule.graph import Graph
+from runnel.schedule.cut import Cut
+from runnel.schedule.daemon import Event
+from runnel.schedule.graph import Graph, Unit
 from runnel.schedule.schedules import next_runs, parse_schedule
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
@@ -86,6 +94,8 @@ def connect(
 class Runnel:
     """A connection: the verbs, and `rn.spark`, the session as it was."""
 
+    _daemon: Daemon | None = None
+
     def __init__(self, spark: SparkSession, folder: str, catalog_url: str, settings: Settings, embedded: bool) -> None:
         self.spark = spark
         self.folder = folder
@@ -93,7 +103,8 @@ class Runnel:
         self._catalog_url = catalog_url
         self._engine = Engine(spark, settings, Catalog.open(catalog_url), Reader(spark, settings.kernel_reads))
         self._warehouse = Warehouse(spark, folder) if embedded and _in_memory(spark) else None
-        self._views: dict[str, str] = {}
+        self._views: dict[str, tuple[str, int | None]] = {}
+        self._syncing = threading.RLock()
         self._sync()
         self._warn_of_strays()
 
@@ -139,9 +150,27 @@ class Runnel:
     # -- run -------------------------------------------------------------------------------------------------------
 
     def refresh(self, name: str, *, full: bool = False) -> RefreshRecord:
-        """Bring a stream table up to its sources' latest versions; `full` recomputes it."""
+        """Bring a stream table up to its sources' latest versions; `full` recomputes it.
+
+        One that is published together with others brings them along, so that all of them are of one cut.
+        """
         self._sync()
-        return refresh_module.refresh(self._engine, self._name(name), full)
+        name = self._name(name)
+        unit = self._engine.graph().unit_of.get(name, Unit((name,)))
+        if unit.alone:
+            return refresh_module.refresh(self._engine, name, full)
+        records = refresh_unit(self._engine, unit, cut_for(self._engine, [unit]), [name] if full else ())
+        return next(r for r in records if r.stream_table == name)
+
+    def refresh_all(self, *, full: bool = False) -> Records:
+        """Bring all stream tables to one cut of their sources. The first error is raised when all that can be refreshed is."""
+        self._sync()
+        units = self._engine.graph().units
+        results = refresh_units(self._engine, units, cut_for(self._engine, units), full)
+        for result in results:
+            if isinstance(result, Failure) and result.error is not None:
+                raise result.error
+        return [r for r in results if isinstance(r, RefreshRecord)]
 
     def compact(self, name: str) -> int:
         """Fold the tail into the base now; the version that did it."""
@@ -163,16 +192,25 @@ class Runnel:
 
     # -- read ------------------------------------------------------------------------------------------------------
 
-    def table(self, name: str) -> DataFrame:
-        """The content of a stream table as of now, or any other table that Spark knows."""
+    def table(self, name: str, *, cut: Cut | str | None = None) -> DataFrame:
+        """The content of a stream table as of now, or any other table that Spark knows.
+
+        `cut` reads it at a cut that `rn.cut` gave, so that several tables are read at the same moment of their sources; or at
+        the one that readers of another stream table or of a group see now, given its name.
+        """
         self._sync()
         full = self._name(name)
-        if self._engine.catalog.get(full) is None:
+        if full not in self._engine.known().entries:
             return self._spark_table(name)
         backing = self._engine.backing(full)
-        version, note = backing.note()
+        version = version_seen(self._engine, backing, self._group_or_name(cut) if isinstance(cut, str) else cut)
+        note = backing.note_at(version)
         log_relation = f"delta.{quote(backing.path)} VERSION AS OF {version}"
         return self.spark.sql(finished_sql(backing.definition.layout, f"(SELECT * FROM {log_relation})", note.log_facts))
+
+    def cut(self, name: str) -> Cut:
+        """The versions of the plain sources that readers of a stream table, or of a group, see now."""
+        return cut_of(self._engine, self._group_or_name(name))
 
     def changes(self, name: str, from_version: int, to_version: int | None = None) -> DataFrame:
         """The rows that came and went in versions `from_version` to `to_version`, both included."""
@@ -183,10 +221,15 @@ class Runnel:
         statement = parse_statement(text)
         self._sync()
         if statement is not None:
-            return self._run(statement)
+            try:
+                return self._run(statement)
+            finally:
+                self._wake()
         dropped = self._guard(text)
         try:
-            result = self.spark.sql(text)
+            # A query finds the views of one publication: no other thread moves them while it is analysed.
+            with self._syncing if not WRITES.match(text) else nullcontext():
+                result = self.spark.sql(text)
         except PySparkException as error:
             if type(error).__name__ in ("AnalysisException", "ParseException"):
                 raise translated(error) from error
@@ -195,6 +238,8 @@ class Runnel:
             if dropped is not None:
                 self._warehouse.remove(*dropped)
             self._warehouse.sync()
+        if WRITES.match(text):
+            self._wake()
         return result
 
     # -- understand ------------------------------------------------------------------------------------------------
@@ -231,6 +276,7 @@ class Runnel:
         backing = self._engine.backing(full)
         version, note = backing.note()
         history = self._engine.catalog.history(full, 1)
+        state = self._engine.catalog.schedules.state(full)
         sources, warnings = [], []
         for ref in backing.definition.sources:
             reached = note.versions().get(ref.key)
@@ -247,6 +293,7 @@ class Runnel:
             **backing.definition.line(),
             "epoch": note.epoch,
             "version": version,
+            "published": published[full].version if (published := self._engine.catalog.published([full])) else version,
             "fresh": all(s["since"] in ("unchanged", "data-neutral") for s in sources),
             "sources": sources,
             "warnings": warnings,
@@ -254,6 +301,11 @@ class Runnel:
             "tail_rows": note.tail_rows,
             "tail_files": note.tail_files,
             "last_refresh": history[0].as_dict() if history else None,
+            "next_runs": [t.isoformat() for t in self.next_runs(full)],
+            "suspended": str(state.suspended or ""),
+            "failures": state.failures,
+            "trouble": trouble_of(state),
+            "fuse": str(state.blown or ""),
         }
 
     def next_runs(self, name: str, count: int = 3) -> Times:
@@ -269,6 +321,80 @@ class Runnel:
         """What past refreshes did, newest first."""
         return self._engine.catalog.history(self._name(name) if name is not None else None, limit)
 
+    # -- schedule ------------------------------------------------------------------------------------------------------
+
+    def start(self, *, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None) -> Daemon:
+        """Keep stream tables fresh from a thread of this process: `with rn.start() as daemon: ...` drains it at the end.
+
+        `tell` hears of every refresh, from several threads. Commits through `rn.sql` wake it at once.
+        """
+        self._daemon = Daemon(self._engine, workers, tell, self._sync).start()
+        return self._daemon
+
+    def run(self, *, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None) -> Daemon:
+        """The same without the thread: call `run()` of what is returned, which ends when `drain()` is called."""
+        self._daemon = Daemon(self._engine, workers, tell, self._sync)
+        return self._daemon
+
+    def run_once(self, *, everything: bool = False, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None) -> Report:
+        """One tick, for orchestrators: what is due is refreshed at one cut. `everything` asks for all that is behind its sources."""
+        self._sync()
+        return Daemon(self._engine, workers, tell, self._sync).once(everything, self.settings.lock_wait_seconds)
+
+    def overview(self) -> Rows:
+        """One line per stream table: schedule, staleness against it, what the next tick would do with it, trouble."""
+        return overview(self._engine)
+
+    def suspend(self, name: str, reason: str = "") -> None:
+        """Keep the scheduler from refreshing a stream table until it is resumed; `refresh` still works."""
+        operate.suspend(self._engine, self._name(name), reason)
+
+    def resume(self, name: str | None = None) -> bool:
+        """Let the scheduler try a suspended stream table again; without a name, end a pause. Whether there was something to resume."""
+        return operate.resume(self._engine, self._name(name)) if name is not None else operate.unpause(self._engine)
+
+    def pause(self) -> None:
+        """Let no daemon start anything until `resume()`; what runs is finished."""
+        operate.pause(self._engine)
+
+    def drain(self, timeout: float = 60.0) -> None:
+        """Pause, and wait until nothing runs."""
+        operate.drain(self._engine, timeout)
+
+    def gate_source(self, source: str, note: str = "") -> None:
+        """Let scheduled refreshes read nothing new of a source, as while it is being loaded."""
+        operate.gate_source(self._engine, self._name(source), note)
+
+    def ungate_source(self, source: str) -> bool:
+        return operate.ungate_source(self._engine, self._name(source))
+
+    def gates(self) -> Rows:
+        """The gated sources, with the stream tables that wait."""
+        return operate.gates(self._engine)
+
+    def advance_watermark(self, source: str, moment: datetime | str) -> bool:
+        """Say up to which moment of its data a source is loaded; it never goes back. False when that was known."""
+        return operate.advance_watermark(self._engine, self._name(source), moment)
+
+    def create_watermark_group(self, name: str, sources: Names, tolerance: float | str = 0.0) -> None:
+        """Let stream tables wait that read two or more of these sources while their watermarks are further apart."""
+        operate.create_watermark_group(self._engine, name, [self._name(s) for s in sources], tolerance)
+
+    def drop_watermark_group(self, name: str) -> None:
+        operate.drop_watermark_group(self._engine, name)
+
+    def watermarks(self) -> dict[str, Any]:
+        """Watermarks, and groups with the reason why their readers wait."""
+        return operate.watermarks(self._engine)
+
+    def reset_fuse(self, name: str, verdict: str = "apply") -> None:
+        """Decide about a change that blew a fuse: "apply", "reinitialise", or "skip" until a source commits again."""
+        operate.reset_fuse(self._engine, self._name(name), verdict)
+
+    def fuses(self) -> Rows:
+        """The fuses that blew."""
+        return operate.fuses(self._engine)
+
     # -- keep ------------------------------------------------------------------------------------------------------
 
     def repair(self) -> Names:
@@ -279,7 +405,9 @@ class Runnel:
         return found
 
     def close(self) -> None:
-        """Let go of the catalog; the Spark session goes on."""
+        """Let go of the catalog; the Spark session goes on. A daemon that was started is drained."""
+        if self._daemon is not None:
+            self._daemon.stop()
         self._engine.catalog.close()
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -294,18 +422,27 @@ class Runnel:
             raise DefinitionError(f'"{name}" is not a table name', code="NAME", hint="Use name, schema.name or catalog.schema.name.")
         return join_key(SparkLookup(self.spark, {}).qualify(parts))
 
+    def _group_or_name(self, name: str) -> str:
+        return name if name in self._engine.graph().groups else self._name(name)
+
     def _sync(self) -> None:
         """See what other processes made: tables in the folder, stream tables in the catalog."""
-        if self._warehouse is not None:
-            self._warehouse.sync()
-        entries = {e.name: e for e in self._engine.catalog.entries()}
-        for name, entry in entries.items():
-            if self._views.get(name) != entry.id and not name.endswith("__building"):
-                create_view(self.spark, Definition.from_dict(entry.definition), entry.path, split_key(name))
-                self._views[name] = entry.id
-        for name in self._views.keys() - entries.keys():
-            drop_view(self.spark, split_key(name))
-            del self._views[name]
+        with self._syncing:
+            if self._warehouse is not None:
+                self._warehouse.sync()
+            known, published = self._engine.known(), self._engine.catalog.published()
+            for name, entry in known.entries.items():
+                version = published[name].version if name in published else None
+                if self._views.get(name) != (entry.id, version) and not name.endswith("__building"):
+                    create_view(self.spark, known.definitions[name], entry.path, split_key(name), version)
+                    self._views[name] = (entry.id, version)
+            for name in self._views.keys() - known.entries.keys():
+                drop_view(self.spark, split_key(name))
+                del self._views[name]
+
+    def _wake(self) -> None:
+        if self._daemon is not None:
+            self._daemon.hurry()
 
     def _warn_of_strays(self) -> None:
         folder = self._tables_folder
@@ -347,6 +484,9 @@ class Runnel:
                 line = self.alter(self._name(name), mode=statement.mode, properties=statement.properties, schedule=statement.schedule).line()
                 line["next_runs"] = ", ".join(t.isoformat() for t in self.next_runs(self._name(name)))
                 return self._frame([line], "name string, mode string, effective string, reason string, schedule string, next_runs string")
+            case "suspend" | "resume":
+                self.suspend(self._name(name)) if statement.verb == "suspend" else self.resume(self._name(name))
+                return self._frame([{"name": self._name(name), "verb": statement.verb}], "name string, verb string")
             case "refresh":
                 return self._frame([_summary(self.refresh(self._name(name), full=statement.full))], _SUMMARY)
             case "drop":

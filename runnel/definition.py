@@ -14,6 +14,7 @@ from runnel.schedule.tier import Tier
 
 CEILING = "runnel.differential_ceiling"
 TIER, PRIORITY, FUSE, GROUP_SCHEDULE = "runnel.tier", "runnel.priority", "runnel.fuse", "runnel.group_schedule"
+GROUP, POLICY = "runnel.group", "runnel.diamond_policy"
 PROPERTIES = {
     "runnel.storage": ("balanced", "read_optimised"),
     CEILING: "a number from 0 to 1, where 1 sets no ceiling",
@@ -21,6 +22,8 @@ PROPERTIES = {
     PRIORITY: "a whole number, higher first",
     FUSE: "off, a number of changed rows, or a multiple of the table's usual change such as 20x",
     GROUP_SCHEDULE: ("fastest", "slowest"),
+    GROUP: "the name of a group that is refreshed and published together",
+    POLICY: ("slowest", "fastest"),
 }
 """Table properties that Runnel reads, with their values; others are kept for users."""
 
@@ -100,6 +103,16 @@ class Definition:
         return int(self.properties.get(PRIORITY, 0))
 
     @property
+    def group(self) -> str:
+        """The group that the user put this table into; none when empty."""
+        return self.properties.get(GROUP, "")
+
+    @property
+    def policy(self) -> str | None:
+        """What the user said about publishing the tables of a diamond: together, or each when it is ready."""
+        return self.properties.get(POLICY)
+
+    @property
     def incremental(self) -> bool:
         return not self.refused
 
@@ -147,6 +160,8 @@ class Definition:
 
 
 def _is_value(key: str, value: str) -> bool:
+    if key == GROUP:
+        return bool(value.strip())
     try:
         if key == CEILING:
             return 0.0 <= float(value) <= 1.0

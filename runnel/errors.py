@@ -19,6 +19,8 @@ class RunnelError(Exception):
     """Base of all errors: a stable `code`, a `message`, an optional `detail`, `hint` and text `position`."""
 
     code = "RUNNEL"
+    stream_table: str | None = None
+    """The stream table whose refresh failed, where several are refreshed together."""
 
     def __init__(
         self,

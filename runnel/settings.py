@@ -45,6 +45,14 @@ class Settings:
     )
     lock_wait_seconds: float = setting(60.0, "Raise when refreshes of one stream table from several processes queue up longer than this.")
     lock_lease_seconds: float = setting(30.0, "Lower for a faster takeover after a killed process, raise when the catalog is slow to reach.")
+    workers: int = setting(4, "Raise when many stream tables wait for a worker while Spark has cores to spare.")
+    workers_per_schema: int = setting(0, "Set it when the stream tables of one schema keep all workers busy; 0 sets no bound.")
+    suspend_after_failures: int = setting(3, "Raise when sources or storage are often away for longer than a few tries.")
+    auto_backoff: bool = setting(True, "Turn off when a stream table must keep its period even though its refreshes take longer.")
+    probe_idle_seconds: float = setting(5.0, "Lower to notice commits of other processes to quiet sources sooner.")
+    leader_lease_seconds: float = setting(
+        10.0, "Lower for a faster takeover by a standby daemon on another machine, raise when the catalog is slow to reach."
+    )
     disabled_rules: tuple[str, ...] = setting((), "Name canonicalisation rules to switch off when bisecting an unexpected plan.")
     disabled_optimisations: tuple[str, ...] = setting(
         (), "Name optimisations to switch off when one is under suspicion: held_changes, near_files, shared_steps, sized_jobs."

@@ -15,7 +15,9 @@ from runnel.errors import DefinitionError, RunnelError
 from runnel.execute.engine import Engine
 from runnel.execute.lookup import quoted
 from runnel.execute.prepare import Prepared, prepare
-from runnel.execute.refresh import entry_of, refresh
+from runnel.execute.publication import republish, settle
+from runnel.execute.refresh import entry_of
+from runnel.execute.unit import cut_for, refresh_unit
 from runnel.observe.record import Mode, RefreshRecord
 from runnel.sources.delta import FEED
 from runnel.sources.delta_log import local_path
@@ -60,7 +62,7 @@ def _build(engine: Engine, folder: str, prepared: Prepared, old: Entry | None) -
     backing = BackingTable.create(path, building, prepared.schema)
     try:
         engine.catalog.put(entry_of(backing))
-        record = refresh(engine, building.name)
+        record = _load(engine, building.name)
         if old is not None:
             backing.set_definition(definition)
             engine.catalog.remove(building.name)
@@ -72,12 +74,20 @@ def _build(engine: Engine, folder: str, prepared: Prepared, old: Entry | None) -
         return replace(record, stream_table=definition.name)
     except BaseException:
         engine.catalog.remove(building.name)
+        settle(engine)
         if engine.catalog.get(definition.name) is None:
             drop_view(engine.spark, split_key(definition.name))
             _delete(path)
         elif old is not None and engine.catalog.get(definition.name) == old:
             _delete(path)
         raise
+
+
+def _load(engine: Engine, name: str) -> RefreshRecord:
+    """The first load. A table in which several ways from a source meet is loaded together with those, at one cut."""
+    unit = engine.graph().unit_of[name]
+    records = refresh_unit(engine, unit, cut_for(engine, [unit]))
+    return next(r for r in records if r.stream_table == name)
 
 
 def feed(engine: Engine, definition: Definition) -> None:
@@ -107,6 +117,7 @@ def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[
         when = old.schedule if schedule is None else schedule
         backing.set_definition(replace(old, mode=mode or old.mode, properties={**old.properties, **(properties or {})}, schedule=when))
         engine.catalog.put(entry_of(backing))
+    settle(engine)
     return backing.definition
 
 
@@ -133,6 +144,7 @@ def drop(engine: Engine, name: str, cascade: bool = False, if_exists: bool = Fal
         engine.catalog.remove(name)
         engine.forget(backing.definition.id)
         _delete(backing.path)
+    settle(engine)
     return [*dropped, name]
 
 
@@ -155,6 +167,7 @@ def repair(engine: Engine, folder: str) -> list[str]:
         engine.catalog.put(entry_of(backing))
         for record in logged_history(backing):
             engine.catalog.record(record)
+    republish(engine)
     return sorted(found)
 
 

@@ -71,7 +71,10 @@ def drop_watermark_group(engine: Engine, name: str) -> None:
     if not engine.catalog.schedules.drop_group(name):
         known = ", ".join(engine.catalog.schedules.groups())
         raise DefinitionError(
-            f'watermark group "{name}" does not exist', code="WATERMARK", detail=f"Groups are {known}." if known else "There are none.", hint="Check the name."
+            f'watermark group "{name}" does not exist',
+            code="WATERMARK",
+            detail=f"Groups are {known}." if known else "There are none.",
+            hint="Check the name.",
         )
 
 

@@ -10,7 +10,7 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -35,10 +35,12 @@ from runnel.execute.query import pinned_query
 from runnel.execute.trouble import runtime
 from runnel.execute.weigh import Weighing, weigh
 from runnel.observe.record import Action, RefreshRecord, Stage
+from runnel.schedule.cut import differing, merged
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.held import Held
 from runnel.sources.reader import SOUND
 from runnel.sources.source import Source
+from runnel.sources.stream_table import REFLECTS
 from runnel.state import Entry
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
 
@@ -64,6 +66,9 @@ class Work:
     backing: BackingTable
     full: bool
     jobs: Jobs
+    upto: Mapping[str, int] = field(default_factory=dict)  # the caller: versions beyond which sources are not read
+    given: Mapping[str, Source] = field(default_factory=dict)  # the caller: sources that are read in place of the stored ones
+    why: str = ""  # the caller: why it is computed anew, when not because somebody asked
     version: int = -1  # probe
     note: CommitNote = field(default_factory=lambda: CommitNote("create", 0, {}))  # probe
     sources: dict[str, Source] = field(default_factory=dict)  # probe
@@ -97,13 +102,23 @@ class Work:
         return self.backing.definition.layout
 
 
-def refresh(engine: Engine, name: str, full: bool = False) -> RefreshRecord:
-    """Move one stream table's frontier to the latest versions of its sources."""
+def refresh(
+    engine: Engine,
+    name: str,
+    full: bool = False,
+    upto: Mapping[str, int] | None = None,
+    given: Mapping[str, Source] | None = None,
+    why: str = "",
+) -> RefreshRecord:
+    """Move one stream table's frontier to the latest versions of its sources, or to those of `upto` for the sources named there.
+
+    A frontier that is beyond `upto` already stays. `given` are sources to read in place of the stored ones.
+    """
     started = time.perf_counter()
     settings = engine.settings
     with engine.catalog.lease(name, wait=settings.lock_wait_seconds, ttl=settings.lock_lease_seconds) as lease:
         for attempt in range(1, ATTEMPTS + 1):
-            work = Work(engine, engine.backing(name), full, Jobs(engine.spark, name))
+            work = Work(engine, engine.backing(name), full, engine.jobs(name), upto or {}, given or {}, why)
             stages: list[Stage] = []
             try:
                 _run(work, stages, lease.check)
@@ -147,15 +162,37 @@ def probe(work: Work) -> None:
     """Where are we, and what happened to the sources since? No Spark job."""
     definition = work.backing.definition
     work.version, work.note = work.backing.note()
+    upto = {**_published(work), **work.upto}
     for ref in definition.sources:
-        source = work.engine.source(ref)
+        source = work.given.get(ref.key) or work.engine.source(ref)
         version, table_id = work.note.frontier.get(ref.key, (None, None))
         work.sources[ref.key] = source
-        work.facts.append(source.probe(version, table_id, ref.columns))
+        work.facts.append(source.probe(version, table_id, ref.columns, upto.get(ref.key)))
+    _check_one_cut(work)
     if definition.clocks:
         work.clock = work.engine.now().strftime("%Y-%m-%d %H:%M:%S.%f+00:00")
         zone = work.engine.reader.session.conf.get("spark.sql.session.timeZone") or "UTC"
         work.clocks = clock.moved(definition.clocks, work.note.extra.get("clock"), work.clock, zone)
+
+
+def _published(work: Work) -> dict[str, int]:
+    """Stream tables that are published with others are read as published, never half-way to the next cut."""
+    streams = [r.key for r in work.backing.definition.sources if r.kind == "stream" and r.key not in work.upto]
+    return {name: p.version for name, p in work.engine.catalog.published(streams).items()} if streams else {}
+
+
+def _check_one_cut(work: Work) -> None:
+    """All that a refresh reads must reflect a common source at one version: else the result would be of no moment at all."""
+    apart = differing(work.sources[f.key].reflects(f.after) for f in work.facts)
+    if apart:
+        key, (low, high) = next(iter(sorted(apart.items())))
+        name = work.backing.definition.name
+        raise Transient(
+            f'what "{name}" reads reflects {key} at two versions',
+            code="CUTS_DIFFER",
+            detail=f"One of its sources reflects version {low}, another one version {high}.",
+            hint=f"Refresh {name} by its name, which brings them to one cut.",
+        )
 
 
 def changes(work: Work) -> None:
@@ -179,6 +216,8 @@ def decision(work: Work) -> None:
     if (work.clocks or any(f.changed for f in work.facts)) and not any(f.broken for f in work.facts):
         work.weighing = weigh(work.engine, work.backing, work.note, work.facts, work.sources, work.plan)
     work.decision = decide(definition, work.facts, work.first, work.full, work.clocks, work.weighing.choice if work.weighing else None)
+    if work.why and work.decision.action is Action.FULL:
+        work.decision = replace(work.decision, reason=work.why)
     enforce(definition, work.decision)
     if any(f.kind is Kind.SCHEMA for f in work.facts):
         _still_fits(work)
@@ -334,7 +373,7 @@ def _note(work: Work) -> CommitNote:
         tail_negatives=old.tail_negatives or (negatives and not work.first),
         base_rows=(rows or 0) if work.first else old.base_rows,
         started_at=work.started,
-        extra={"clock": work.clock} if work.clock else {},
+        extra={REFLECTS: merged(work.sources[f.key].reflects(f.after) for f in work.facts)} | ({"clock": work.clock} if work.clock else {}),
     )
 
 

@@ -129,7 +129,7 @@ def overview(engine: Engine) -> list[dict[str, Any]]:
     view = standing.view()
     now = engine.now().timestamp()
     versions = standing.probe(view.graph.plain)
-    busy = [n for n in engine.catalog.schedules.daemon().get("running", ()) if n in view.tables] if leader(engine) else []
+    busy = [n for n in (leader(engine) or {}).get("running", ()) if n in view.tables]
     apart = held_back(view.graph, view.groups, view.marks)
     tick = decide(view.graph, view.tables, Moment(now, versions, gated=view.gated, held_back=apart, busy=busy, paused=view.paused))
     due = {m: why for run in tick.runs for m, why in run.reasons.items()}
@@ -174,8 +174,10 @@ def trouble_of(state: RunState) -> dict[str, Any] | None:
 
 
 def leader(engine: Engine) -> dict[str, Any] | None:
-    """What the leading daemon says of itself; None when none leads."""
-    return engine.catalog.schedules.daemon() if engine.catalog.holder(LEADER) is not None else None
+    """What the leading daemon says of itself, which is little at first; None when none leads."""
+    owner = engine.catalog.schedules.holder(LEADER)
+    said = engine.catalog.schedules.daemon() if owner is not None else {}
+    return None if owner is None else said if said.get("owner") == owner else {"owner": owner}
 
 
 LEADER = "daemon"

@@ -160,6 +160,11 @@ class Scheduler:
         return self._view is not None and self._view.paused
 
     @property
+    def revision(self) -> tuple[int, ...]:
+        """That of the catalog as it was last taken up."""
+        return self._view.revision if self._view is not None else ()
+
+    @property
     def idle(self) -> bool:
         """Nothing runs and nothing waits for a worker."""
         return not self._running and not self._pending and self._tidying is None
@@ -228,15 +233,17 @@ class Scheduler:
         if view is self._view:
             return
         running = set(self.running)
+        anew = {n for n, table in view.tables.items() if n in self._tables and self._tables[n].identity != table.identity}
         for name, table in view.tables.items():
             mine = self._tables.get(name)
-            if mine is not None and mine.identity == table.identity:
+            if mine is not None and name not in anew:
                 state = table.state
                 if name in running:
                     state = replace(mine.state, suspended=state.suspended)
                 elif state.anchor is not None and mine.state.anchor is not None:
                     state = replace(state, anchor=max(state.anchor, mine.state.anchor))
-                table = replace(table, state=state, frontier=mine.frontier, version=mine.version)
+                unread = dict.fromkeys(anew.intersection(view.graph.reads[name]), -1)
+                table = replace(table, state=state, frontier={**mine.frontier, **unread}, version=mine.version)
             self._tables[name] = table
         for gone in self._tables.keys() - view.tables.keys():
             del self._tables[gone]

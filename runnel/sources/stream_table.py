@@ -11,7 +11,7 @@ Compaction commits do not alter the sum and are passed over.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -38,14 +38,15 @@ class StreamTableSource:
         self.layout = layout
         self.finish = finish
 
-    def probe(self, before: int | None, table_id: str | None, columns: dict[str, str]) -> SourceFacts:
-        after, identity = self.log.version(), self.log.table_id()
+    def probe(self, before: int | None, table_id: str | None, columns: dict[str, str], upto: int | None = None) -> SourceFacts:
+        latest, identity = self.log.version(), self.log.table_id()
+        after = latest if upto is None else min(upto, latest)
         if before is None:
             return SourceFacts(self.key, Kind.MIXED, None, after, identity, rows=None, reason="first load")
-        if identity != table_id or after < before:
+        if identity != table_id or latest < before:
             return SourceFacts(self.key, Kind.REPLACED, before, after, identity, reason="it was created anew")
-        if after == before:
-            return SourceFacts(self.key, Kind.UNCHANGED, before, after, identity)
+        if after <= before:
+            return SourceFacts(self.key, Kind.UNCHANGED, before, before, identity)
         try:
             appended = self._appended(before, after)
         except FileNotFoundError:
@@ -61,6 +62,9 @@ class StreamTableSource:
         counts = [n.get("rows_out") for n in notes]
         rows = None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
         return SourceFacts(self.key, Kind.INSERT_ONLY if grows else Kind.MIXED, before, after, identity, rows=rows, via="log")
+
+    def reflects(self, version: int) -> Mapping[str, int]:
+        return reflected(self._note_at(version))
 
     def size(self) -> int:
         return self.log.size()
@@ -146,16 +150,27 @@ class StreamTableSource:
 
     def _tail_at(self, version: int) -> tuple[bool, bool]:
         """Whether the log has a tail at a version, and negatives in it, as the note in force says."""
+        note = self._note_at(version)
+        return bool(note.get("tail_files", 1)), bool(note.get("tail_negatives", True))
+
+    def _note_at(self, version: int) -> dict[str, Any]:
+        """The note in force at a version, nothing where the log was cleaned."""
         for at in range(version, -1, -1):
             try:
                 note = self.log.commit(at).runnel
             except FileNotFoundError:
                 break
             if note:
-                return bool(note.get("tail_files", 1)), bool(note.get("tail_negatives", True))
-        return True, True
+                return note
+        return {}
 
 
+def reflected(note: Mapping[str, Any]) -> dict[str, int]:
+    """The plain sources that a note says its content reflects; nothing in notes of versions of Runnel that did not say."""
+    return {key: int(version) for key, version in (note.get("extra") or {}).get(REFLECTS, {}).items()}
+
+
+REFLECTS = "reflects"
 STORED = "__runnel_stored"
 
 

@@ -5,8 +5,8 @@ than a `runnel repair`. `url.py` reads the address, `database.py` runs transacti
 schema, `catalog.py` what is stored, `lease.py` who may refresh, `quarantine.py` puts a broken file aside.
 """
 
-from runnel.state.catalog import Catalog, Entry
+from runnel.state.catalog import Catalog, Entry, Published
 from runnel.state.lease import Lease
 from runnel.state.quarantine import quarantine
 
-__all__ = ["Catalog", "Entry", "Lease", "quarantine"]
+__all__ = ["Catalog", "Entry", "Lease", "Published", "quarantine"]

@@ -18,7 +18,8 @@ from runnel.errors import DefinitionError
 from runnel.schedule.run_state import RunState
 from runnel.schedule.watermarks import WatermarkGroup
 from runnel.state.database import Database
-from runnel.state.tables import gate, run_state, value, watermark, watermark_group
+from runnel.state.lease import _dead as is_dead
+from runnel.state.tables import gate, lease, run_state, value, watermark, watermark_group
 
 T = TypeVar("T")
 PAUSED, REVISION, DAEMON = "paused", "operations", "daemon"
@@ -159,6 +160,12 @@ class Schedules:
 
     def put_daemon(self, facts: Mapping[str, Any]) -> None:
         self._database.write(lambda connection: self._upsert(connection, value, "name", DAEMON, value=json.dumps(facts)))
+
+    def holder(self, name: str) -> str | None:
+        """Who holds a lease now, unless its process is known to be dead."""
+        held = select(lease.c.owner).where(lease.c.name == name, lease.c.expires_at >= self._database.clock)
+        owner = self._database.read(lambda connection: connection.execute(held).scalar())
+        return owner if owner is not None and not is_dead(owner) else None
 
     # -- inside ----------------------------------------------------------------------------------------------------------
 

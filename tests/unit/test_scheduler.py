@@ -271,7 +271,7 @@ def test_a_changed_catalog_is_taken_up_and_dropped_tables_are_forgotten() -> Non
     made.step()
     world.change(graph=Graph({"t": ("a",)}), tables={"t": world.current.tables["t"]})
     world.finish("t")
-    job, done = world.started.pop("s")
+    _, done = world.started.pop("s")
     done(Outcome((RefreshRecord("s", 1, Action.DIFFERENTIAL, ""),), {"s": Reached({"a": 1}, 1)}))
     made.step()
     assert made.idle and "s" not in world.kept

@@ -23,7 +23,8 @@ from sqlalchemy import Connection, create_engine, make_url, text
 
 from runnel.errors import DefinitionError, EnvironmentProblem, RunnelError, Transient
 from runnel.observe.record import Action, RefreshRecord, Stage
-from runnel.state import Catalog, Entry, quarantine
+from runnel.schedule.cut import Cut
+from runnel.state import Catalog, Entry, Published, quarantine
 from runnel.state.tables import SCHEMA_VERSION
 from runnel.state.url import parse
 
@@ -355,11 +356,52 @@ def test_a_newer_schema_is_refused(url: str) -> None:
     with pytest.raises(DefinitionError) as raised:
         Catalog.open(url)
     assert raised.value.code == "CATALOG_NEWER"
-    assert raised.value.detail == "Its schema has version 2; this Runnel reads version 1."
+    assert raised.value.detail == f"Its schema has version {SCHEMA_VERSION + 1}; this Runnel reads version {SCHEMA_VERSION}."
     with ExitStack() as stack:
         if url.startswith("sqlite"):
             stack.enter_context(pytest.raises(DefinitionError, match="CATALOG_NEWER"))
         assert quarantine(url) is None
+
+
+def test_a_catalog_of_the_first_schema_is_taken_up(url: str) -> None:
+    first = Catalog.open(url)
+    first.put(TOTALS)
+    first.close()
+    for statement in ("DROP TABLE runnel_published", "DROP TABLE runnel_revision", "UPDATE runnel_schema SET version = 1"):
+        execute(url, statement)
+    in_threads(4, lambda _: Catalog.open(url).close())
+    migrated = Catalog.open(url)
+    assert migrated.entries() == [TOTALS] and migrated.published() == {} and migrated.revision() == 0
+    migrated.put(replace(TOTALS, path="/elsewhere"))
+    assert migrated.revision() == 1
+    migrated.close()
+
+
+def test_publication_moves_all_or_nothing(catalog: Catalog) -> None:
+    old, new = Cut({"orders": 1}, "2026-01-01T00:00:00+00:00"), Cut({"orders": 2}, "2026-01-02T00:00:00+00:00")
+    catalog.publish({"b": 3, "c": 4}, old)
+    catalog.publish({"b": 5, "c": 6}, new)
+    assert catalog.published() == {"b": Published(5, new), "c": Published(6, new)}
+    with pytest.raises(RunnelError):
+        catalog.publish({"b": 7, "c": None}, old)  # type: ignore[dict-item]
+    assert catalog.published(["b"]) == {"b": Published(5, new)}
+    catalog.follow("b", 4, 9)
+    catalog.follow("c", 6, 7)
+    assert {n: p.version for n, p in catalog.published().items()} == {"b": 5, "c": 7}
+    catalog.unpublish(["b"])
+    assert list(catalog.published()) == ["c"]
+    catalog.clear()
+    assert catalog.published() == {}
+
+
+def test_the_revision_moves_with_every_change_of_an_entry(catalog: Catalog) -> None:
+    seen = [catalog.revision()]
+    for change in (lambda: catalog.put(TOTALS), lambda: catalog.remove(TOTALS.name), catalog.clear):
+        change()
+        seen.append(catalog.revision())
+    assert seen == sorted(set(seen))
+    catalog.publish({"b": 1}, Cut())
+    assert catalog.revision() == seen[-1]
 
 
 @pytest.mark.parametrize(
