@@ -32,7 +32,7 @@ from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
 from runnel.execute.publication import cut_of, version_seen
-from runnel.execute.standing import overview, trouble_of
+from runnel.execute.standing import leader, overview, trouble_of
 from runnel.execute.unit import Failure, cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
@@ -344,6 +344,10 @@ class Runnel:
     def overview(self) -> Rows:
         """One line per stream table: schedule, staleness against it, what the next tick would do with it, trouble."""
         return overview(self._engine)
+
+    def daemon(self) -> dict[str, Any] | None:
+        """What the leading daemon says of itself: who it is, what it refreshes; None when none leads."""
+        return leader(self._engine)
 
     def suspend(self, name: str, reason: str = "") -> None:
         """Keep the scheduler from refreshing a stream table until it is resumed; `refresh` still works."""

@@ -16,10 +16,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pyspark.errors import AnalysisException
+
 from runnel.definition import FUSE
 from runnel.errors import RunnelError, Transient
 from runnel.execute import compact as compaction
 from runnel.execute.engine import Engine
+from runnel.execute.lookup import translated
 from runnel.execute.standing import LEADER, Standing
 from runnel.execute.trouble import runtime
 from runnel.execute.unit import refresh_unit, take_cut
@@ -166,6 +169,8 @@ def trouble_from(error: Exception, name: str) -> Trouble:
     """A failure as a scheduler remembers it."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     known = error if isinstance(error, RunnelError) else runtime(error)
+    if known is None and isinstance(error, AnalysisException):
+        known = translated(error)  # the query no longer fits its sources
     if known is not None:
         return Trouble(known.message, at, known.code, known.branch, known.detail, known.hint)
     lines = str(error).strip().splitlines() or [type(error).__name__]
