@@ -99,7 +99,7 @@ class Engine:
             n: last.definitions[n] if last is not None and last.entries.get(n) == e else Definition.from_dict(e.definition)
             for n, e in entries.items()
         }
-        found = Known(revision, entries, definitions, _graph(definitions))
+        found = Known(revision, entries, definitions, _graph(definitions, last.graph if last is not None else Graph()))
         self._known[:] = [found]
         return found
 
@@ -198,9 +198,9 @@ class Engine:
         self._plans.forget(lambda key: key[0] == definition_id)
 
 
-def _graph(definitions: Mapping[str, Definition]) -> Graph:
+def _graph(definitions: Mapping[str, Definition], before: Graph) -> Graph:
     groups: dict[str, list[str]] = {}
     for name, definition in definitions.items():
         if definition.group:
             groups.setdefault(definition.group, []).append(name)
-    return Graph({n: d.source_keys for n, d in definitions.items()}, {g: tuple(members) for g, members in groups.items()})
+    return before.changed_to({n: d.source_keys for n, d in definitions.items()}, {g: tuple(members) for g, members in groups.items()})
