@@ -19,7 +19,9 @@ from sqlglot.errors import SqlglotError
 
 from runnel import settings as settings_module
 from runnel.bind.expand import join_key, split_key
+from runnel.bind.rewrites import REWRITES
 from runnel.bind.statement import Statement, parse_statement
+from runnel.canonicalize import RULES
 from runnel.definition import Definition
 from runnel.errors import DefinitionError
 from runnel.execute import changes as changes_module
@@ -31,15 +33,16 @@ from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
-from runnel.execute.publication import cut_of, version_seen
+from runnel.execute.publication import cut_of, version_seen, view
 from runnel.execute.standing import leader, overview, trouble_of
-from runnel.execute.unit import Failure, cut_for, refresh_unit, refresh_units
+from runnel.execute.unit import cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
 from runnel.schedule.cut import Cut
 from runnel.schedule.daemon import Event
+from runnel.schedule.failure import Failure
 from runnel.schedule.graph import Graph, Unit
 from runnel.schedule.schedules import next_runs, parse_schedule
 from runnel.settings import Settings
@@ -47,11 +50,12 @@ from runnel.sources.reader import Reader
 from runnel.sources.retention import kept_until
 from runnel.state import Catalog, quarantine
 from runnel.tables.content import finished_sql, quote
-from runnel.tables.view import create_view, drop_view
+from runnel.tables.view import drop_view
 from runnel.tables.warehouse import Warehouse
 
 Rows = list[dict[str, Any]]
 Records = list[RefreshRecord]
+Outcomes = list[RefreshRecord | Failure]
 Ledger = list[Savings]
 Names = list[str]
 Times = list[datetime]
@@ -79,6 +83,7 @@ def connect(
     warehouse on shared storage and `catalog="postgresql://..."`. `config` holds Spark settings for the embedded session.
     """
     chosen = settings if isinstance(settings, Settings) else settings_module.load(settings)
+    _check_rules(chosen)
     embedded = spark is None
     if spark is None:
         folder = os.path.abspath(warehouse or "runnel-warehouse")
@@ -135,10 +140,28 @@ class Runnel:
         self._sync()
         return record
 
-    def alter(self, name: str, *, mode: str | None = None, properties: dict[str, str] | None = None, schedule: str | None = None) -> Definition:
-        """Change how a stream table is refreshed: its mode, its schedule (an empty one drops it), or some of its properties."""
+    def alter(
+        self,
+        name: str,
+        *,
+        mode: str | None = None,
+        properties: dict[str, str] | None = None,
+        query: str | None = None,
+        schedule: str | None = None,
+    ) -> Definition:
+        """Change how a stream table is refreshed, its mode, its schedule (an empty one drops it) or some of its properties; or its query.
+
+        A query that means the same changes nothing. Another one is computed while readers go on seeing the old result, and takes its
+        place in one commit; stream tables above receive the difference.
+        """
         when = _schedule(schedule) if schedule is not None else None
-        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties, when)
+        self._sync()
+        full, chosen = self._name(name), _mode(mode) if mode is not None else None
+        if query is not None:
+            manage.redefine(self._engine, full, query.strip().rstrip(";"), chosen, None, properties, schedule=when)
+            self._sync()
+            return self._engine.backing(full).definition
+        return manage.alter(self._engine, full, chosen, properties, when)
 
     def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> Names:
         """Remove a stream table; the names that were removed."""
@@ -162,15 +185,15 @@ class Runnel:
         records = refresh_unit(self._engine, unit, cut_for(self._engine, [unit]), [name] if full else ())
         return next(r for r in records if r.stream_table == name)
 
-    def refresh_all(self, *, full: bool = False) -> Records:
-        """Bring all stream tables to one cut of their sources. The first error is raised when all that can be refreshed is."""
+    def refresh_all(self, *, full: bool = False, names: Names | None = None, say: Callable[[Unit], None] = lambda _: None) -> Outcomes:
+        """Bring all stream tables, or those named and what is published with them, to one cut of their sources.
+
+        A record for each one, or a `Failure`: its own, or of one that it reads. `say` is told what is refreshed next.
+        """
         self._sync()
-        units = self._engine.graph().units
-        results = refresh_units(self._engine, units, cut_for(self._engine, units), full)
-        for result in results:
-            if isinstance(result, Failure) and result.error is not None:
-                raise result.error
-        return [r for r in results if isinstance(r, RefreshRecord)]
+        chosen = None if names is None else {self._name(n) for n in names}
+        units = [u for u in self._engine.graph().units if chosen is None or chosen & set(u.members)]
+        return refresh_units(self._engine, units, cut_for(self._engine, units), full, say)
 
     def compact(self, name: str) -> int:
         """Fold the tail into the base now; the version that did it."""
@@ -202,11 +225,11 @@ class Runnel:
         full = self._name(name)
         if full not in self._engine.known().entries:
             return self._spark_table(name)
-        backing = self._engine.backing(full)
+        backing = self._engine.backing(full).in_force()
         version = version_seen(self._engine, backing, self._group_or_name(cut) if isinstance(cut, str) else cut)
         note = backing.note_at(version)
         log_relation = f"delta.{quote(backing.path)} VERSION AS OF {version}"
-        return self.spark.sql(finished_sql(backing.definition.layout, f"(SELECT * FROM {log_relation})", note.log_facts))
+        return self.spark.sql(finished_sql(backing.layout_at(version), f"(SELECT * FROM {log_relation})", note.log_facts))
 
     def cut(self, name: str) -> Cut:
         """The versions of the plain sources that readers of a stream table, or of a group, see now."""
@@ -437,8 +460,8 @@ class Runnel:
             known, published = self._engine.known(), self._engine.catalog.published()
             for name, entry in known.entries.items():
                 version = published[name].version if name in published else None
-                if self._views.get(name) != (entry.id, version) and not name.endswith("__building"):
-                    create_view(self.spark, known.definitions[name], entry.path, split_key(name), version)
+                if self._views.get(name) != (entry.id, version):
+                    view(self._engine, name, version)
                     self._views[name] = (entry.id, version)
             for name in self._views.keys() - known.entries.keys():
                 drop_view(self.spark, split_key(name))
@@ -485,7 +508,13 @@ class Runnel:
                         detail=f"It is {there}.",
                         hint="Use SET instead of ADD to replace it.",
                     )
-                line = self.alter(self._name(name), mode=statement.mode, properties=statement.properties, schedule=statement.schedule).line()
+                line = self.alter(
+                    self._name(name),
+                    mode=statement.mode,
+                    properties=statement.properties,
+                    query=statement.query or None,
+                    schedule=statement.schedule,
+                ).line()
                 line["next_runs"] = ", ".join(t.isoformat() for t in self.next_runs(self._name(name)))
                 return self._frame([line], "name string, mode string, effective string, reason string, schedule string, next_runs string")
             case "suspend" | "resume":
@@ -566,6 +595,15 @@ def _mode(mode: str) -> Mode:
 def _schedule(text: str) -> str:
     """A schedule in the words that a definition keeps."""
     return str(parse_schedule(text)) if text.strip() else ""
+
+
+def _check_rules(settings: Settings) -> None:
+    known = dict.fromkeys((*(r.name for r in REWRITES), *(r.__name__ for r in RULES)))
+    for name in settings.disabled_rules:
+        if name not in known:
+            raise DefinitionError(
+                f'rule "{name}" does not exist', code="RULE", detail=f"Rules are {', '.join(known)}.", hint="Use one of the names above."
+            )
 
 
 def _folder(path: str) -> str:

@@ -21,6 +21,8 @@ class RunnelError(Exception):
     code = "RUNNEL"
     stream_table: str | None = None
     """The stream table whose refresh failed, where several are refreshed together."""
+    refreshed: tuple[Any, ...] = ()
+    """The records of those that did not fail and show their new content."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ def setting(default: Any, reason: str) -> Any:
     return field(default=default, metadata={"reason": reason})
 
 
-OPTIMISATIONS = ("held_changes", "near_files", "shared_steps", "sized_jobs")
+OPTIMISATIONS = ("gathered_rows", "held_changes", "near_files", "shared_steps", "sized_jobs")
 """What may be switched off by name without changing any result."""
 
 
@@ -53,9 +53,15 @@ class Settings:
     leader_lease_seconds: float = setting(
         10.0, "Lower for a faster takeover by a standby daemon on another machine, raise when the catalog is slow to reach."
     )
-    disabled_rules: tuple[str, ...] = setting((), "Name canonicalisation rules to switch off when bisecting an unexpected plan.")
+    allow_circular: bool = setting(
+        False, "Turn on when stream tables shall read each other in a cycle, such as reachability: they are computed until nothing changes."
+    )
+    circular_rounds: int = setting(100, "Raise when a cycle needs more rounds to settle, such as a graph with longer paths.")
+    disabled_rules: tuple[str, ...] = setting(
+        (), "Name rules or rewrites, as `explain --trace` shows them, to switch off when bisecting an unexpected plan."
+    )
     disabled_optimisations: tuple[str, ...] = setting(
-        (), "Name optimisations to switch off when one is under suspicion: held_changes, near_files, shared_steps, sized_jobs."
+        (), "Name optimisations to switch off when one is under suspicion: gathered_rows, held_changes, near_files, shared_steps, sized_jobs."
     )
     laws: bool = setting(True, "Turn off to compute every change as after - before, the slow definition, when a law is under suspicion.")
 

@@ -31,8 +31,12 @@ def cases() -> list:
 
 @pytest.mark.parametrize("path", cases())
 def test_fixture_on_spark(path: Path, rn) -> None:
+    follow(path, rn, name_of(path).replace("/", "_"))
+
+
+def follow(path: Path, rn, schema: str) -> None:
+    """One fixture in a schema of its own."""
     fixture = parse(path.read_text())
-    schema = name_of(path).replace("/", "_")
     rn.sql(f"CREATE SCHEMA {schema}")
     rn.sql(f"USE {schema}")
     for sql in creation(fixture):

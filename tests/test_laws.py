@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.errors import Transient
+from runnel.errors import DefinitionError, Transient
 from runnel.execute import refresh as refresh_module
 from runnel.settings import OPTIMISATIONS
 from tests.support.shop import LARGE, TOTALS, Shop
@@ -124,6 +124,22 @@ def test_law_5_a_fallback_is_visible_everywhere(rn) -> None:
     assert why in rn.status("sessions")["reason"] and rn.status("sessions")["effective"] == "FULL"
     assert why in str(rn.explain("sessions"))
     assert rn._engine.backing(shop.name("sessions")).log.commit(record.version).runnel["action"] == "FULL"
+
+
+def test_a_rewrite_that_is_switched_off_costs_the_maintenance_not_the_result(rn) -> None:
+    import runnel
+
+    other = runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"disabled_rules": ("spell",)})
+    shop = Shop(rn)
+    shop.rn = other
+    other.create("last", "SELECT id, customer FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id DESC) = 1")
+    other.create("large", LARGE, mode="DIFFERENTIAL")
+    rn.sql("INSERT INTO orders VALUES (9, 1, 9)")
+    assert 'needs the rewrite "spell"' in shop.refresh("last", "FULL").reason
+    shop.refresh("large", "DIFFERENTIAL")
+    other.close()
+    with pytest.raises(DefinitionError, match='rule "spel" does not exist'):
+        runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"disabled_rules": ("spel",)})
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Join(Node):
         return self._join(inputs[0], inputs[1], self.names)
 
     def law(self, steps: Steps) -> str:
-        first, *rest = linked(*self.chain)
+        first, *rest = linked(steps, *self.chain)
         conditions = self.chain[1]
         open_ = [*conditions]  # what holds for rows that were reached and is not yet asked of them
         before, change = first, steps.net(first)
@@ -77,7 +77,7 @@ class Join(Node):
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         leaves, conditions = self.chain
         start, same = touched_leaf(steps, touched, tuple(keys), {c.name: c.type for c in self.columns})
-        others = [leaf(steps, n, face, Within.each({k: steps.origins(touched, k) for k in keys if k in n.names})) for n in leaves]
+        others = [leaf(steps, n, face, _touched(steps, n, touched, keys, conditions)) for n in leaves]
         return reach(steps, f"join_{face}_touched", start, others, [*same, *conditions], self.names)
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
@@ -109,3 +109,9 @@ class Join(Node):
 
     def arguments(self) -> str:
         return f"on {self.condition.sql('spark')}" if self.condition is not None else "cross"
+
+
+def _touched(steps: Steps, node: Node, touched: str, keys: Sequence[str], conditions: list[exp.Expr]) -> tuple[Within, ...]:
+    """How the columns of a relation must lie to the touched keys of its join: those that are keys, and those that equal one."""
+    own = {k if k in node.names else partner(conditions, k, node.names): k for k in keys}
+    return Within.each({name: steps.origins(touched, k) for name, k in own.items() if name is not None})

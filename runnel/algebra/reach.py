@@ -37,7 +37,7 @@ def reach(steps: Steps, label: str, start: Leaf, others: list[Leaf], conditions:
         return steps.define(label, query.where(*own, copy=False) if own else query)
     while open_:
         known = set(names)
-        nearest = min(open_, key=lambda leaf: _distance(leaf.names, known, left))
+        nearest = min(open_, key=lambda leaf: (_distance(leaf.names, known, left), not leaf.light))
         open_.remove(nearest)
         on = [c for c in left if c.reads <= known.union(nearest.names)]
         left = [c for c in left if c not in on]
@@ -77,16 +77,22 @@ def touched_leaf(steps: Steps, touched: str, keys: tuple[str, ...], types: Mappi
 
 def leaf(steps: Steps, node: Node, face: Face, bounds: Sequence[Within] = ()) -> Leaf:
     """A face of a node of which only rows within the bounds matter."""
-    return Leaf(steps.near(node, face, bounds), node.names, node.linear_over <= steps.facts.light)
+    return Leaf(steps.near(node, face, bounds), node.names, is_light(steps, node))
 
 
-def linked(leaves: list[Node], conditions: list[exp.Expr]) -> list[Node]:
-    """Relations in their order, but for those that only later ones link to what comes before them."""
+def is_light(steps: Steps, node: Node) -> bool:
+    """Whether a relation has only rows of one table, and that is so small that it is broadcast whole."""
+    return node.linear_over <= steps.facts.light
+
+
+def linked(steps: Steps, leaves: list[Node], conditions: list[exp.Expr]) -> list[Node]:
+    """Relations in their order, but for those that only later ones link to what comes before them, and light ones as soon as they are
+    linked: what they filter out never meets a large one."""
     parts = [_Condition(c, references(c)) for c in conditions]
     open_, found = leaves[1:], leaves[:1]
     while open_:
         known = {n for node in found for n in node.names}
-        nearest = min(open_, key=lambda node: _distance(node.names, known, parts))
+        nearest = min(open_, key=lambda node: (_distance(node.names, known, parts), not is_light(steps, node)))
         open_.remove(nearest)
         found.append(nearest)
     return found

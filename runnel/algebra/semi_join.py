@@ -85,6 +85,7 @@ class SemiJoin(Node):
             join = pairs and len(self.left.linear_over) > 1
             before = narrowed(steps, self.left, Face.BEFORE, pairs, right) if join else self._near(steps)
         moved = steps.define("semijoin_moved", steps.broadcast(_semi(self.left, before, right, self.condition, anti=False), "r"), small=True)
+        steps.among(moved, right, {p.left.name: p.right.name for p in pairs if isinstance(p.left, exp.Column) and isinstance(p.right, exp.Column)})
         faces = {1: narrowed(steps, self.right, Face.AFTER, pairs, moved), -1: narrowed(steps, self.right, Face.BEFORE, pairs, moved)}
         return [steps.weighted(self._join(moved, face), exp.Literal.number(weight)) for weight, face in faces.items()]
 

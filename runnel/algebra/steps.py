@@ -38,6 +38,8 @@ class Steps:
     _at_hand: dict[str, tuple[Want, dict[str, str]]] = field(default_factory=dict)
     _keys: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """For steps that take columns from another one as they are: that one, and its name for each; `_at_hand` the same for changes at hand."""
+    _among: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
+    """For steps whose columns have only values that columns of another one have: that one, and its name for each."""
 
     def input(self, source: str, face: Face) -> str:
         """The name under which the executor must provide one face of one source."""
@@ -125,14 +127,19 @@ class Steps:
         self._keys[step] = (other, dict(names))
         return step
 
+    def among(self, step: str, other: str, names: Mapping[str, str]) -> str:
+        """Note that columns of a step have only values that those of another one have; the step's name."""
+        self._among.setdefault(step, (other, dict(names)))
+        return step
+
     def origins(self, step: str, column: str) -> frozenset[Origin] | None:
         """The source columns among whose changed values a step's column has all of its own, if that is known."""
         if step in self._changes:
             return self._changes[step].origins(column, self.facts.changed)
-        if step not in self._keys:
-            return None
-        other, names = self._keys[step]
-        return self.origins(other, names[column]) if column in names else None
+        for other, names in (found[step] for found in (self._keys, self._among) if step in found):
+            if column in names:
+                return self.origins(other, names[column])
+        return None
 
     def near(self, node: Node, face: Face, bounds: Sequence[Within]) -> str:
         """A face of which only rows within the bounds matter. Bounds that the executor cannot know are left out."""
@@ -243,6 +250,7 @@ class Steps:
         if key not in self._memo:
             self._memo[key] = name = node.restricted(self, face, keys, touched)
             self.small.add(name)
+            self.among(name, touched, {k: k for k in keys})
         found = self._memo[key]
         assert found is not None
         return found

@@ -11,7 +11,7 @@ from runnel.bind.binder import Binder
 from runnel.bind.lookup import Lookup
 from runnel.bind.parse import parse_query, too_deep
 from runnel.bind.pivots import plain_pivots
-from runnel.bind.rewrites import refuse_disabled, rewritten
+from runnel.bind.rewrites import rewritten
 from runnel.bind.time_windows import called_by_name
 from runnel.passes import Pass
 
@@ -32,9 +32,8 @@ class Bound:
 
 def bind(text: str, lookup: Lookup, disabled: Collection[str] = (), trace: list[Pass] | None = None) -> Bound:
     """The operator tree of a query, or a `DefinitionError` that says what is wrong and where."""
-    refuse_disabled(disabled)
     try:
-        written = rewritten(parse_query(text), lookup, trace)
+        written = rewritten(parse_query(text), lookup, disabled, trace)
         before = written.tree.sql("spark") if trace is not None else ""
         binder = Binder(lookup, written.relations)
         outputs = binder.query(written.tree, {})

@@ -30,9 +30,20 @@ def qualify_columns(tree: exp.Query, relations: dict[str, Relation]) -> exp.Quer
         )
     try:
         catalog = "path" if depth > 2 else None
-        return qualify(tree.copy(), dialect="spark", schema=schema, catalog=catalog, validate_qualify_columns=True)
+        return _plain_keys(qualify(tree.copy(), dialect="spark", schema=schema, catalog=catalog, validate_qualify_columns=True))
     except SqlglotError as error:
         raise _unresolved(error, relations) from error
+
+
+def _plain_keys(tree: exp.Query) -> exp.Query:
+    """HAVING over grouping sets finds a qualified column only in a select list that has it without an alias: Spark resolves it there."""
+    for select in tree.find_all(exp.Select):
+        group = select.args.get("group")
+        if select.args.get("having") and group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets):
+            for item in list(select.expressions):
+                if isinstance(item, exp.Alias) and isinstance(item.this, exp.Column) and item.alias == item.this.name:
+                    item.replace(item.this)
+    return tree
 
 
 def _unresolved(error: SqlglotError, relations: dict[str, Relation]) -> DefinitionError:

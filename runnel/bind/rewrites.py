@@ -1,7 +1,7 @@
 """Text as written -> text that binding understands: the rewrites in their order, and the runner that wraps each.
 
-Each takes a query and gives a query of the same meaning. None can be switched off: what one of them leaves unsaid, a
-later one or Spark could not read, and the error says so.
+Each takes a query and gives a query of the same meaning. What one of them leaves unsaid, a later one could not read: a query
+that needs a rewrite which is switched off is not maintained but recomputed, and the reason says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runnel.bind.pivots import name_pivots
 from runnel.bind.qualify import qualify_columns
 from runnel.bind.spell import spell
 from runnel.bind.time_windows import name_time_windows
-from runnel.errors import DefinitionError
+from runnel.errors import Unsupported
 from runnel.passes import Pass
 
 
@@ -85,24 +85,20 @@ REWRITES: tuple[Rewrite, ...] = (
 )
 
 
-def refuse_disabled(names: Collection[str]) -> None:
-    """Complain about rewrites that are switched off by name."""
-    for rewrite in REWRITES:
-        if rewrite.name in names:
-            raise DefinitionError(
-                f'"{rewrite.name}" cannot be switched off',
-                code="RULE_REQUIRED",
-                detail=f"Without it {rewrite.because}.",
-                hint="Take it out of disabled_rules; the rules of canonicalize can be switched off.",
-            )
-
-
-def rewritten(tree: exp.Query, lookup: Lookup, trace: list[Pass] | None = None) -> Written:
+def rewritten(tree: exp.Query, lookup: Lookup, disabled: Collection[str] = (), trace: list[Pass] | None = None) -> Written:
     """Apply `REWRITES` from first to last."""
     written = Written(tree, {})
     for rewrite in REWRITES:
         after = rewrite.apply(written, lookup)
+        changed = after.tree != written.tree
+        if changed and rewrite.name in disabled:
+            raise Unsupported(
+                f'the query needs the rewrite "{rewrite.name}", which is switched off',
+                code="REWRITE_DISABLED",
+                detail=f"Without it {rewrite.because}.",
+                hint="Take it out of disabled_rules, or use REFRESH MODE FULL.",
+            )
         if trace is not None:
-            trace.append(Pass(rewrite.name, after.tree != written.tree, after.tree.sql("spark", pretty=True)))
+            trace.append(Pass(rewrite.name, changed, after.tree.sql("spark", pretty=True)))
         written = after
     return written

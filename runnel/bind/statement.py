@@ -1,7 +1,7 @@
 """The statements Runnel adds to SQL, recognised from tokens so that names and strings are never taken for keywords.
 
 CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] name [COMMENT '..'] [TBLPROPERTIES (..)] [REFRESH MODE m | REFRESH POLICY p] [schedule] AS query
-ALTER STREAM TABLE name [SET] REFRESH MODE m | REFRESH POLICY p | TBLPROPERTIES (..)
+ALTER STREAM TABLE name [SET] REFRESH MODE m | REFRESH POLICY p | TBLPROPERTIES (..) | AS query
 ALTER STREAM TABLE name SET | ADD schedule, DROP SCHEDULE, SUSPEND, RESUME; schedules are those of `schedule/schedules.py`
 REFRESH | DROP | DESCRIBE | EXPLAIN STREAM TABLE name, SHOW STREAM TABLES; STREAM TABLE may be written MATERIALIZED VIEW,
 STREAMING TABLE, DYNAMIC TABLE or MATERIALIZED LAKE VIEW. Anything else belongs to Spark.
@@ -99,10 +99,13 @@ class _Reader:
                 schedule = self._schedule()
             else:
                 raise self._error(f"unexpected {self._shown()}", "Expected COMMENT, TBLPROPERTIES, REFRESH MODE, REFRESH POLICY, SCHEDULE or AS.")
+        return Statement("create", name, self._query(), mode, replace, if_not_exists, comment=comment, properties=properties, schedule=schedule)
+
+    def _query(self) -> str:
+        """The rest of the text."""
         if self.at >= len(self.tokens):
             raise self._error("the query after AS is missing", "Write AS SELECT ...")
-        query = self.text[self.tokens[self.at].start : self.tokens[-1].end + 1]
-        return Statement("create", name, query, mode, replace, if_not_exists, comment=comment, properties=properties, schedule=schedule)
+        return self.text[self.tokens[self.at].start : self.tokens[-1].end + 1]
 
     def _alter(self) -> Statement:
         name = self._name()
@@ -120,9 +123,11 @@ class _Reader:
             return self._end(Statement("alter", name, schedule=self._schedule(), add=add))
         if self._accept("TBLPROPERTIES"):
             return self._end(Statement("alter", name, properties=self._properties()))
+        if self._accept("AS"):
+            return Statement("alter", name, query=self._query())
         mode = self._refresh_mode()
         if mode is None:
-            raise self._error(f"unexpected {self._shown()}", "Expected REFRESH MODE, REFRESH POLICY, SET TBLPROPERTIES or SET SCHEDULE.")
+            raise self._error(f"unexpected {self._shown()}", "Expected REFRESH MODE, REFRESH POLICY, SET TBLPROPERTIES, SET SCHEDULE or AS.")
         return self._end(Statement("alter", name, mode=mode))
 
     def _named(self, verb: str) -> Statement:

@@ -12,9 +12,7 @@ from runnel.cli.app import Options, app
 from runnel.cli.connect import check_folder, connected, known, offline, short
 from runnel.cli.show import print_json, print_records, show_error, stdout
 from runnel.definition import Definition
-from runnel.errors import RunnelError
-from runnel.observe.record import Action, RefreshRecord
-from runnel.schedule.graph import Graph
+from runnel.observe.record import RefreshRecord
 
 if TYPE_CHECKING:
     from runnel.api import Runnel
@@ -46,26 +44,16 @@ def refresh(
 
 
 def refresh_all(rn: Runnel, definitions: Mapping[str, Definition], full: bool, say: Callable[[str], None]) -> list[RefreshRecord | dict[str, Any]]:
-    """One result per stream table: its record or its error. A reader of one that failed is left as it is."""
-    results: list[RefreshRecord | dict[str, Any]] = []
-    broken: set[str] = set()
-    for name in Graph({n: d.source_keys for n, d in definitions.items()}).order:
+    """One result per stream table: its record or its error, all at one cut. A reader of one that failed is left as it is.
+
+    Those that are refreshed together with a chosen one are refreshed too.
+    """
+    if len(definitions) == 1:
+        (name,) = definitions
         say(f"refreshing {short(name)}")
-        if below := sorted(broken & set(definitions[name].source_keys)):
-            broken.add(name)
-            reason = f"{', '.join(below)} could not be refreshed"
-            results.append(
-                {"stream_table": name, "action": str(Action.SKIP), "error": {"code": "SKIPPED", "message": reason, "detail": "", "hint": ""}}
-            )
-            continue
-        try:
-            results.append(rn.refresh(name, full=full))
-        except RunnelError as error:
-            if len(definitions) == 1:
-                raise
-            broken.add(name)
-            results.append({"stream_table": name, "error": error.as_dict()})
-    return results
+        return [rn.refresh(name, full=full)]
+    found = rn.refresh_all(full=full, names=list(definitions), say=lambda unit: say(f"refreshing {', '.join(map(short, unit.members))}"))
+    return [r if isinstance(r, RefreshRecord) else r.as_dict() for r in found]
 
 
 @app.command()

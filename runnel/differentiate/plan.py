@@ -24,6 +24,8 @@ class InputFace:
 
     want: Want
     name: str
+    uses: int = 1
+    """How often it is read when the plan runs: a step that two others read is computed for each, unless it is a part of its own."""
 
     @property
     def source(self) -> str:
@@ -223,7 +225,6 @@ def _nonzero(layout: Layout, sums: str) -> exp.Select:
 
 
 def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
-    inputs = tuple(InputFace(want, name) for want, name in steps.inputs.items())
     texts = {name: _Text.of(definition) for name, definition in steps.definitions.items()}
     last = _Text.of(query)
     reads = {name: text.reads for name, text in texts.items()}
@@ -237,6 +238,11 @@ def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
         return _statement([(n, t) for n, t in texts.items() if n in own], text)
 
     parts = (*((name, part(texts[name])) for name in shared), ("", part(last)))
+    runs = Counter(last.reads)
+    for name in reversed([n for n in texts if n in needed]):
+        for read in reads[name]:
+            runs[read] += 1 if name in shared else runs[name]
+    inputs = tuple(InputFace(want, name, runs[name]) for want, name in steps.inputs.items())
     whole = _statement([(n, t) for n, t in texts.items() if n in needed], last)
     return ChangePlan(whole, inputs, steps.facts, parts)
 

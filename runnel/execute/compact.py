@@ -86,7 +86,7 @@ def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNot
 
 def _commit(engine: Engine, backing: BackingTable, rows: DataFrame, fold: Fold, version: int, note: CommitNote) -> int:
     level = TAIL if fold is Fold.TAIL else BASE
-    marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False)
+    marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False, swap=None)
     if fold is Fold.BASE:
         marked = replace(marked, tail_rows=0, tail_files=0, tail_negatives=False)
     if not engine.commits_directly(backing):

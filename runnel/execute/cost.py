@@ -7,11 +7,11 @@ The model is coarse on purpose. It has to tell a scan from a look-up and one job
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from runnel.algebra import STORED, Face
-from runnel.differentiate import ChangePlan
+from runnel.differentiate import ChangePlan, InputFace
 from runnel.observe.record import Action
 
 # Coarse figures of the right order for two cores, not fitted to measurements; the history corrects them.
@@ -45,6 +45,9 @@ class Size:
 
     bytes: int
     rows: int | None = None
+
+    def part(self, share: float) -> Size:
+        return Size(int(self.bytes * share), None if self.rows is None else int(self.rows * share))
 
 
 @dataclass(frozen=True)
@@ -107,29 +110,49 @@ class Weighed:
         return self.full if action in (Action.FULL, Action.REINITIALIZE) else None
 
 
-def differential(plan: ChangePlan, tables: Mapping[str, Size], changed: Mapping[str, int | None], stored: Size) -> Estimate:
-    """The cost of applying the sources' changes: faces at the size of their tables, changes at their own."""
+@dataclass(frozen=True)
+class Pruned:
+    """What a refresh knows about its plan beyond the sizes of tables: of inputs by name the share of a table's bytes in files that can hold
+    rows that matter, and the sets of inputs that one pass serves together."""
+
+    shares: Mapping[str, float] = field(default_factory=dict)
+    together: tuple[frozenset[str], ...] = ()
+
+    def passes(self, plan: ChangePlan) -> Iterator[tuple[InputFace, float, int]]:
+        """The inputs that are read, with the share of the table that a pass reads and the number of passes."""
+        first = {name: min(group) for group in self.together for name in group}
+        for face in plan.inputs:
+            if first.get(face.name, face.name) == face.name:
+                yield face, self.shares.get(face.name, 1.0), 1 if face.name in first else max(1, face.uses)
+
+
+def differential(
+    plan: ChangePlan, tables: Mapping[str, Size], changed: Mapping[str, int | None], stored: Size, pruned: Pruned | None = None
+) -> Estimate:
+    """The cost of applying the sources' changes: faces at the size of their tables as often as they are read, changes at their own."""
     text = "\n".join(sql for _, sql in plan.parts) or plan.sql
     sizes = {**tables, STORED: stored}
     shuffled = not plan.facts.small and "JOIN" in text
-    terms = [Term("start and commit", START_MS), _work(len(plan.parts) or 1, text)]
-    for face in plan.inputs:
+    pruned = pruned or Pruned()
+    terms = [Term("start and commit", START_MS), _work((len(plan.parts) or 1) + len(pruned.together), text)]
+    for face, share, times in pruned.passes(plan):
         if face.source not in sizes:
             continue  # a clock: one row
         if face.face is Face.CHANGE:
             terms.append(_change(face.source, sizes[face.source], changed.get(face.source)))
         else:
-            terms.append(_scan(face.source, str(face.face), sizes[face.source], shuffled))
+            terms.append(_scan(face.source, str(face.face), sizes[face.source].part(share), shuffled, times))
     return Estimate(Action.DIFFERENTIAL, tuple(terms))
 
 
-def full(sql: str, tables: Mapping[str, Size], stored: Size, first: bool = False) -> Estimate:
-    """The cost of running the query from scratch and, but for the first load, subtracting what is stored."""
+def full(sql: str, tables: Mapping[str, Size], stored: Size, first: bool = False, uses: Mapping[str, int] | None = None) -> Estimate:
+    """The cost of running the query from scratch and, but for the first load, subtracting what is stored. `uses` says how often it reads a
+    table, where that is known."""
     terms = [Term("start and commit", START_MS), _work(1, sql)]
-    terms += [_scan(key, "after", size, "JOIN" in sql) for key, size in tables.items()]
+    terms += [_scan(key, "after", size, "JOIN" in sql, (uses or {}).get(key, 1)) for key, size in tables.items()]
     rows = stored.rows or 0
     if not first:
-        terms.append(_scan("stored", "content", stored, False))
+        terms.append(_scan("stored", "content", stored, False, 1))
         terms.append(Term("difference to what is stored", 2 * rows * GROUPED_ROW_MS))
     terms.append(Term("rows written", rows * WRITTEN_ROW_MS if first else 0.0))
     return Estimate(Action.FULL, tuple(t for t in terms if t.ms))
@@ -140,9 +163,10 @@ def _work(parts: int, sql: str) -> Term:
     return Term(f"{parts} job{'s' if parts > 1 else ''} with {steps} joins, groupings and windows", parts * JOB_MS + steps * STEP_MS)
 
 
-def _scan(key: str, face: str, size: Size, shuffled: bool) -> Term:
+def _scan(key: str, face: str, size: Size, shuffled: bool, times: int) -> Term:
     ms = size.bytes / _MB * MB_MS + (size.rows or 0) * (SHUFFLED_ROW_MS if shuffled else 0)
-    return Term(f"read {_short(key)} ({face})", ms, size.bytes, size.rows)
+    often = f", {times} times" if times > 1 else ""
+    return Term(f"read {_short(key)} ({face}{often})", ms * times, size.bytes * times, None if size.rows is None else size.rows * times)
 
 
 def _change(key: str, size: Size, rows: int | None) -> Term:

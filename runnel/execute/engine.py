@@ -99,7 +99,7 @@ class Engine:
             n: last.definitions[n] if last is not None and last.entries.get(n) == e else Definition.from_dict(e.definition)
             for n, e in entries.items()
         }
-        found = Known(revision, entries, definitions, _graph(definitions, last.graph if last is not None else Graph()))
+        found = Known(revision, entries, definitions, graph_of(definitions, last.graph if last is not None else None))
         self._known[:] = [found]
         return found
 
@@ -138,8 +138,12 @@ class Engine:
         if ref.kind == "delta":
             return DeltaSource(ref.key, self.log(ref.path), direct=self.settings.direct_change_files)
         upstream = self.backing(ref.key)
-        layout = upstream.definition.layout
-        return StreamTableSource(ref.key, upstream.log, layout, lambda log, tail, negatives: finished_sql(layout, log, LogFacts(tail, negatives)))
+        return StreamTableSource(
+            ref.key,
+            upstream.log,
+            upstream.definition.layout,
+            lambda layout, log, tail, negatives: finished_sql(layout, log, LogFacts(tail, negatives)),
+        )
 
     def commits_directly(self, backing: BackingTable) -> bool:
         """Whether delta-rs commits what Spark wrote: when allowed, and when this process can see the files itself."""
@@ -198,9 +202,10 @@ class Engine:
         self._plans.forget(lambda key: key[0] == definition_id)
 
 
-def _graph(definitions: Mapping[str, Definition], before: Graph) -> Graph:
+def graph_of(definitions: Mapping[str, Definition], before: Graph | None = None) -> Graph:
+    """Who reads whom, with the groups that users declared; what is known of an earlier graph is taken over."""
     groups: dict[str, list[str]] = {}
     for name, definition in definitions.items():
         if definition.group:
             groups.setdefault(definition.group, []).append(name)
-    return before.changed_to({n: d.source_keys for n, d in definitions.items()}, {g: tuple(members) for g, members in groups.items()})
+    return (before or Graph()).changed_to({n: d.source_keys for n, d in definitions.items()}, {g: tuple(members) for g, members in groups.items()})

@@ -90,6 +90,8 @@ def _reading(engine: Engine, work: Work) -> str:
     for want in sorted({i.want for i in work.plan.inputs if i.want.within} if work.plan else set(), key=str):
         columns = ", ".join(w.column for w in want.within)
         lines.append(f"{want.face} of {want.source}: only files that may hold the changed values of {columns}")
+    if work.decision.action is Action.DIFFERENTIAL:
+        lines += [f"gathered once for several steps: {g}" for g in work.gatherings]
     return "\n".join(lines)
 
 

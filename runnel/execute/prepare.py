@@ -56,7 +56,7 @@ def prepare(
         refuse.nondeterministic(tree)
     if not relations:
         raise DefinitionError("the query reads no table", code="NO_SOURCE", hint="Select from at least one Delta table or stream table.")
-    if name in relations:
+    if name in relations and not (settings.allow_circular and name in backing):
         raise DefinitionError(
             f'"{name}" reads itself', code="CYCLE", detail=f"{name} -> {name}.", hint="Read another table, or give the stream table another name."
         )
@@ -127,8 +127,8 @@ def _calls_unknown(tree: exp.Expr) -> bool:
 
 
 def rebind(definition: Definition, lookup: SparkLookup, settings: Settings, trace: list[Pass] | None = None) -> tuple[Node, Root]:
-    """The trees of a stored definition, bound and canonical."""
-    bound = bind(definition.sql, lookup, settings.disabled_rules)
+    """The trees of a stored definition, bound and canonical. Its text went through the rewrites when it was stored."""
+    bound = bind(definition.sql, lookup)
     return bound.node, root_of(canonicalize(bound.node, settings.disabled_rules, trace), definition.layout.output)
 
 

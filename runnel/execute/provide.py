@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame
 from runnel.algebra import STORED, WEIGHT, Face
 from runnel.algebra.want import Want
 from runnel.bind import clock
-from runnel.differentiate import InputFace
-from runnel.sources.bounds import Bound
+from runnel.execute.near import bounds_of, version_of
 from runnel.sources.facts import SourceFacts
 from runnel.sources.held import Held
 from runnel.sources.reader import Reader
@@ -34,10 +33,6 @@ class Provider:
     clock: str | None
     prunes: bool = True
 
-    def register(self, needed: InputFace) -> None:
-        """Make one input known under the name that the plan reads it by."""
-        self.reader.register(self.frame(needed.want), needed.name)
-
     def frame(self, want: Want) -> DataFrame:
         if want.source == STORED:
             return self._stored(want.face)
@@ -47,9 +42,7 @@ class Provider:
         if want.face is Face.CHANGE:
             held = self.held.get(want.source)
             return self._rows(held, want) if held is not None else source.change(self.reader, fact)
-        version = fact.after if want.face is Face.AFTER else fact.before
-        assert version is not None, "a first load reads no face before"
-        return source.at(self.reader, version, self._bounds(want))
+        return source.at(self.reader, version_of(fact, want.face), bounds_of(want, self.held) if self.prunes else ())
 
     def _rows(self, held: Held, want: Want) -> DataFrame:
         """A change at hand, or the distinct keys in it."""
@@ -62,15 +55,6 @@ class Provider:
         """Where rows too many for a plan are put; `refresh` removes it."""
         local = self.backing.log.local
         return f"{local}/_steps/given" if local is not None else None
-
-    def _bounds(self, want: Want) -> list[Bound]:
-        """What the changes at hand say about the rows that matter."""
-        found = []
-        for within in want.within if self.prunes else ():
-            if all(source in self.held for source, _ in within.among):
-                bound = Bound.of(within.column, [self.held[source].values(column) for source, column in within.among], within.side)
-                found += [bound] if bound is not None else []
-        return found
 
     def _stored(self, face: Face) -> DataFrame:
         """What is stored before this refresh: the log with its weights, or summed up to rows."""

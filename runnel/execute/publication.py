@@ -7,11 +7,13 @@ agree can be found again from the logs alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from deltalake import DeltaTable
 
 from runnel.bind.expand import split_key
+from runnel.definition import Definition
 from runnel.errors import DefinitionError, Transient
 from runnel.execute.engine import Engine
 from runnel.schedule.cut import Cut, differing, latest_agreement, merged
@@ -21,9 +23,9 @@ from runnel.tables.backing import BackingTable
 from runnel.tables.view import create_view
 
 
-def is_fastest(engine: Engine, unit: Unit) -> bool:
+def is_fastest(definitions: Mapping[str, Definition], unit: Unit) -> bool:
     """Whether members show when they are ready: some say so, and none objects."""
-    said = {engine.known().definitions[m].policy for m in unit.members}
+    said = {definitions[m].policy for m in unit.members}
     return "fastest" in said and "slowest" not in said and not unit.cyclic
 
 
@@ -53,8 +55,11 @@ def publish(engine: Engine, members: Collection[str], cut: Cut) -> None:
             detail=f"{key} is reflected at version {low} and at version {high}: somebody refreshed one of them meanwhile.",
             hint="Refresh again.",
         )
-    engine.catalog.publish(versions, Cut(merged(reflects.values()), cut.at))
-    show(engine, members)
+    reached = merged(reflects.values())
+    now = engine.catalog.published(members)
+    if {m: p.version for m, p in now.items()} != versions or any(p.cut.versions != reached for p in now.values()):
+        engine.catalog.publish(versions, Cut(reached, cut.at))
+        show(engine, members)
 
 
 def follow(engine: Engine, backing: BackingTable, old: int, new: int) -> None:
@@ -69,8 +74,20 @@ def show(engine: Engine, members: Iterable[str]) -> None:
     """Point the views that other Spark applications share at what is published. Those of this process follow when it reads."""
     if engine.spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "in-memory":
         for name, published in engine.catalog.published(list(members)).items():
-            backing = engine.backing(name)
-            create_view(engine.spark, backing.definition, backing.path, split_key(name), published.version)
+            view(engine, name, published.version)
+
+
+def view(engine: Engine, name: str, version: int | None) -> None:
+    """Create or replace the view of a stream table, of one version as it was stored then, or of the latest one."""
+    backing = engine.backing(name)
+    definition = backing.definition if version is None else replace(backing.definition, layout=backing.layout_at(version))
+    create_view(engine.spark, definition, backing.path, split_key(name), version)
+
+
+def seen(engine: Engine, name: str) -> int | None:
+    """The version that is published, None when readers see the latest."""
+    published = engine.catalog.published([name])
+    return published[name].version if name in published else None
 
 
 def version_seen(engine: Engine, backing: BackingTable, cut: Cut | str | None = None) -> int:
@@ -78,8 +95,8 @@ def version_seen(engine: Engine, backing: BackingTable, cut: Cut | str | None = 
     name = backing.definition.name
     if cut is not None:
         return _version_at(backing, cut_of(engine, cut) if isinstance(cut, str) else cut)
-    published = engine.catalog.published([name])
-    return published[name].version if name in published else backing.log.version()
+    version = seen(engine, name)
+    return backing.log.version() if version is None else version
 
 
 def cut_of(engine: Engine, name: str) -> Cut:
@@ -120,14 +137,14 @@ def _readable(backing: BackingTable, version: int) -> bool:
 def settle(engine: Engine) -> None:
     """After stream tables came, went or changed groups: those that are alone now are read at their latest version again."""
     graph = engine.graph()
-    together = {m for unit in graph.units if not unit.alone and not is_fastest(engine, unit) for m in unit.members}
+    together = {m for unit in graph.units if not unit.alone and not is_fastest(engine.known().definitions, unit) for m in unit.members}
     engine.catalog.unpublish([name for name in engine.catalog.published() if name not in together])
 
 
 def republish(engine: Engine) -> None:
     """Find out from the logs alone what readers may see: of each unit the newest versions that agree."""
     for unit in engine.graph().units:
-        if unit.alone or is_fastest(engine, unit):
+        if unit.alone or is_fastest(engine.known().definitions, unit):
             continue
         logs = {m: list(reflections(engine.backing(m))) for m in unit.members}
         found = latest_agreement(logs)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from runnel.algebra import Face
 from runnel.bind import clock
-from runnel.definition import Definition
 from runnel.differentiate import ChangePlan
 from runnel.execute import cost
-from runnel.execute.cost import Size, Weighed
+from runnel.execute.cost import Pruned, Size, Weighed
 from runnel.execute.decide import Ceiling, Choice, ceiling_for, choose
 from runnel.execute.engine import Engine
 from runnel.execute.history import WINDOW, Past, past_of, predict_full
@@ -38,11 +38,17 @@ class Weighing:
 
 
 def weigh(
-    engine: Engine, backing: BackingTable, note: CommitNote, facts: list[SourceFacts], sources: dict[str, Source], plan: ChangePlan | None
+    engine: Engine,
+    backing: BackingTable,
+    note: CommitNote,
+    facts: list[SourceFacts],
+    sources: dict[str, Source],
+    plan: ChangePlan | None,
+    pruned: Pruned | None = None,
 ) -> Weighing:
     """Weigh one refresh. `plan` is the differential plan, None when the query or its sources allow none."""
     definition = backing.definition
-    weighed = _weighed(engine, backing, note, facts, sources, plan)
+    weighed = _weighed(engine, backing, note, facts, sources, plan, pruned)
     records = tuple(engine.catalog.history(definition.name, WINDOW))
     past = past_of(records, definition.created_at, datetime.now(UTC))
     if plan is None:
@@ -52,26 +58,30 @@ def weigh(
 
 
 def _weighed(
-    engine: Engine, backing: BackingTable, note: CommitNote, facts: list[SourceFacts], sources: dict[str, Source], plan: ChangePlan | None
+    engine: Engine,
+    backing: BackingTable,
+    note: CommitNote,
+    facts: list[SourceFacts],
+    sources: dict[str, Source],
+    plan: ChangePlan | None,
+    pruned: Pruned | None,
 ) -> Weighed:
     definition, first = backing.definition, note.epoch == 0
     tables = {key: Size(source.size(), source.rows()) for key, source in sources.items()}
     stored = Size(0 if first else backing.log.size(), note.base_rows + note.tail_rows)
-    full = cost.full(_recompute_sql(engine, definition), tables, stored, first)
+    anew = engine.recompute(definition) if definition.incremental else None
+    uses = Counter({key: sum(i.uses for i in anew.inputs if i.source == key) for key in tables}) if anew is not None else None
+    full = cost.full(anew.sql if anew is not None else definition.sql, tables, stored, first, uses)
     changed = {f.key: f.rows for f in facts if f.changed}
     if plan is None:
         return Weighed(full, changed_rows=_total(changed.values()))
     return Weighed(
         full,
-        cost.differential(plan, tables, changed, stored),
+        cost.differential(plan, tables, changed, stored, pruned),
         changed_rows=_total(changed.values()),
         source_rows=_total(tables[key].rows for key in changed),
         change_only=all(i.face is Face.CHANGE for i in plan.inputs if i.source not in clock.TYPES),
     )
-
-
-def _recompute_sql(engine: Engine, definition: Definition) -> str:
-    return engine.recompute(definition).sql if definition.incremental else definition.sql
 
 
 def _total(counts: Iterable[int | None]) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,17 @@ class Bound:
             return bool(self.values) and bool(high >= self.values[0] if self.side is Side.FROM else low <= self.values[0])
         place = bisect_left(self.values, low)
         return place < len(self.values) and bool(self.values[place] <= high)
+
+    def likely(self, low: Any, high: Any) -> float | None:
+        """The share of a file's rows that are likely within, if values are spread evenly between its bounds; text tells nothing.
+
+        >>> Bound("k", "number", (3, 7, 200), null=False).likely(1, 20)
+        0.1
+        """
+        if self.kind == "text" or self.side is not Side.EQUAL or low is None or high is None:
+            return None
+        inside = bisect_right(self.values, high) - bisect_left(self.values, low)
+        return min(1.0, inside / (high - low + 1))
 
     def predicate(self) -> str:
         """The same as a condition in Spark SQL, for the statistics inside files."""

@@ -9,7 +9,7 @@ The change between two versions is read in the cheapest way that its features al
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -112,9 +112,7 @@ class DeltaSource:
         return self.log.rows()
 
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
-        types = self.log.schema()
-        bounds = [b for b in bounds if b.fits(types.get(b.column.lower(), ""))]
-        files = self.log.plain_files(version) if self.direct and self.log.local is not None else None
+        bounds, files = self._fitting(bounds), self._files(version)
         near = [f for f in files if all(_meets(f, b) for b in bounds)] if files is not None else []
         if files is None or len(near) > LISTED:
             rows = reader.table(self.log.path, version)
@@ -123,6 +121,32 @@ class DeltaSource:
         else:
             rows = reader.rows([], self._schema())
         return reduce(DataFrame.where, (b.predicate() for b in bounds), rows)
+
+    def near(self, version: int, bounds: Sequence[Bound]) -> float:
+        bounds, files = self._fitting(bounds), self._files(version)
+        if not files:
+            return 1.0
+        return sum(f["size_bytes"] for f in files if all(_meets(f, b) for b in bounds)) / max(1, sum(f["size_bytes"] for f in files))
+
+    def _fitting(self, bounds: Sequence[Bound]) -> list[Bound]:
+        types = self.log.schema()
+        return [b for b in bounds if b.fits(types.get(b.column.lower(), ""))]
+
+    def _files(self, version: int) -> list[dict[str, Any]] | None:
+        """The files of a version that this process can tell apart by their statistics."""
+        return self.log.plain_files(version) if self.direct and self.log.local is not None else None
+
+    def share(self, version: int, bound: Bound) -> float | None:
+        files = self._files(version)
+        if not files or not self._fitting([bound]):
+            return None
+        within = rows = 0.0
+        for file in files:
+            count, likely = file.get("num_records"), _likely(file, bound)
+            if count is None or likely is None:
+                return None
+            within, rows = within + count * likely, rows + count
+        return within / max(1.0, rows)
 
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         if facts.via != "files" or facts.before is None or self.log.local is None or facts.rows is None or facts.rows > ROWS:
@@ -184,9 +208,20 @@ class DeltaSource:
 
 def _meets(file: dict[str, Any], bound: Bound) -> bool:
     """Whether a file may hold a row within a bound, by the statistics of the log."""
-    stats = {name.lower(): value for name, value in file.items() if name.lower().endswith(f".{bound.column.lower()}")}
-    column = bound.column.lower()
-    return bound.meets(stats.get(f"min.{column}"), stats.get(f"max.{column}"), stats.get(f"null_count.{column}"), file.get("num_records"))
+    stats = _statistics(file, bound.column)
+    return bound.meets(stats("min"), stats("max"), stats("null_count"), file.get("num_records"))
+
+
+def _likely(file: dict[str, Any], bound: Bound) -> float | None:
+    """The share of a file's rows that are likely within a bound."""
+    stats = _statistics(file, bound.column)
+    return bound.likely(stats("min"), stats("max")) if _meets(file, bound) else 0.0
+
+
+def _statistics(file: dict[str, Any], column: str) -> Callable[[str], Any]:
+    """What the log knows of a column of a file, whatever the case of its name."""
+    found = {name.lower(): value for name, value in file.items() if name.lower().endswith(f".{column.lower()}")}
+    return lambda kind: found.get(f"{kind}.{column.lower()}")
 
 
 def _weighted(feed: DataFrame) -> DataFrame:

@@ -94,7 +94,10 @@ class Reader:
 
     def computed(self, sql: str, folder: str, few: bool) -> DataFrame:
         """The rows of a step that several others read, computed now: held by the driver when few, else as files in `folder`."""
-        frame = self.session.sql(sql)
+        return self.stored(self.session.sql(sql), folder, few)
+
+    def stored(self, frame: DataFrame, folder: str, few: bool) -> DataFrame:
+        """The rows of a frame, computed now."""
         if few:
             try:
                 return self.given(frame.toArrow(), frame.schema, folder)

@@ -30,6 +30,12 @@ class Source(Protocol):
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         """The rows at one version. Rows beyond the bounds may be left out."""
 
+    def near(self, version: int, bounds: Sequence[Bound]) -> float:
+        """The share of its bytes at a version that lie in files which can hold rows within all bounds."""
+
+    def share(self, version: int, bound: Bound) -> float | None:
+        """The share of the rows at a version that are likely within a bound, by the statistics of its files; None where they do not tell."""
+
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         """The change in these columns, when it is small and this process can read it as well as Spark."""
 

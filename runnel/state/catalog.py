@@ -88,6 +88,16 @@ class Catalog:
 
         self._database.write(work)
 
+    def swap(self, old_id: str, entry: Entry) -> None:
+        """Put a stream table with a new id in the place of an old one; its history and what is published of it stay."""
+        values = {"id": entry.id, "name": entry.name, "path": entry.path, "definition": json.dumps(entry.definition), "created_at": entry.created_at}
+
+        def work(connection: Connection) -> None:
+            connection.execute(update(entries).where(entries.c.id == old_id).values(values))
+            _count(connection)
+
+        self._database.write(work)
+
     def get(self, name: str) -> Entry | None:
         found = self._entries(select(entries).where(entries.c.name == name))
         return found[0] if found else None

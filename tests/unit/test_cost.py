@@ -8,7 +8,7 @@ from runnel.algebra import STORED, Face, Facts
 from runnel.algebra.want import Want
 from runnel.differentiate import ChangePlan, InputFace
 from runnel.execute import cost
-from runnel.execute.cost import Size, Weighed
+from runnel.execute.cost import Pruned, Size, Weighed
 from runnel.observe.record import Action
 
 MB = 1 << 20
@@ -37,6 +37,22 @@ def test_what_is_stored_and_every_job_count() -> None:
     assert cost.differential(plan((STORED, Face.BEFORE)), TABLES, {}, stored).bytes == 50 * MB
     one, three = (cost.differential(plan(parts=n), TABLES, {}, stored).ms for n in (1, 3))
     assert three - one == pytest.approx(2 * cost.JOB_MS)
+
+
+def test_a_face_costs_as_often_as_it_is_read_and_only_its_files() -> None:
+    faces = [InputFace(Want("orders", face), f"orders__{face}_{i}", uses=3) for i, face in enumerate((Face.BEFORE, Face.BEFORE, Face.AFTER))]
+    read = ChangePlan("SELECT 1", tuple(faces), Facts(frozenset({"orders"}), small=True))
+    assert cost.differential(read, TABLES, {}, Size(0, 0)).bytes == 900 * MB
+    near = Pruned({"orders__after_2": 0.1})
+    assert cost.differential(read, TABLES, {}, Size(0, 0), near).bytes == 630 * MB
+    gathered = Pruned({"orders__after_2": 0.1}, (frozenset({"orders__before_0", "orders__before_1"}), frozenset({"orders__after_2"})))
+    found = cost.differential(read, TABLES, {}, Size(0, 0), gathered)
+    assert found.bytes == 110 * MB, "one pass over each face"
+    assert [t.what for t in found.terms if "jobs" in t.what] == ["3 jobs with 0 joins, groupings and windows"]
+
+
+def test_a_query_that_reads_a_table_twice_is_recomputed_by_two_passes() -> None:
+    assert cost.full("SELECT 1", TABLES, Size(0, 0), first=True, uses={"orders": 2, "customers": 1}).bytes == 210 * MB
 
 
 def test_a_clock_costs_nothing() -> None:

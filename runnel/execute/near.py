@@ -1,0 +1,42 @@
+"""What changes at hand say about the rows of other tables that matter, and so about the files to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from runnel.algebra import Face
+from runnel.algebra.want import Want
+from runnel.differentiate import InputFace
+from runnel.sources.bounds import Bound
+from runnel.sources.facts import SourceFacts
+from runnel.sources.held import Held
+from runnel.sources.source import Source
+
+
+def bounds_of(want: Want, held: Mapping[str, Held]) -> list[Bound]:
+    """Which rows of a face matter, as far as the changes that it depends on are at hand."""
+    found = []
+    for within in want.within:
+        if all(source in held for source, _ in within.among):
+            bound = Bound.of(within.column, [held[source].values(column) for source, column in within.among], within.side)
+            found += [bound] if bound is not None else []
+    return found
+
+
+def version_of(facts: SourceFacts, face: Face) -> int:
+    """The version at which a source has a face."""
+    version = facts.after if face is Face.AFTER else facts.before
+    assert version is not None, "a first load reads no face before"
+    return version
+
+
+def shares(
+    inputs: Sequence[InputFace], sources: Mapping[str, Source], facts: Mapping[str, SourceFacts], held: Mapping[str, Held]
+) -> dict[str, float]:
+    """Of inputs by name, the share of their table's bytes in files that can hold rows that matter."""
+    found = {}
+    for needed in inputs:
+        bounds = bounds_of(needed.want, held)
+        if bounds:
+            found[needed.name] = sources[needed.source].near(version_of(facts[needed.source], needed.face), bounds)
+    return found

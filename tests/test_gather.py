@@ -1,0 +1,52 @@
+"""Rows gathered once for several steps: the same content as when every step reads for itself, and fewer passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runnel.execute import gather
+from runnel.execute import refresh as refresh_module
+from tests.support.fixture import fixtures, name_of
+from tests.support.shop import Shop
+from tests.test_fixtures_spark import follow
+
+pytestmark = pytest.mark.spark
+
+ALONE = """SELECT o.customer, COUNT(*) AS n FROM orders o JOIN customers c ON c.id = o.customer
+    WHERE EXISTS (SELECT 1 FROM orders p WHERE p.id = o.id AND p.customer <> o.customer)
+    AND NOT EXISTS (SELECT 1 FROM orders p WHERE p.id = o.id AND p.customer <> o.customer AND p.amount > 50)
+    GROUP BY o.customer"""
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> list:
+    """Gathers wherever two steps read one face, and notes what was gathered."""
+    monkeypatch.setattr(gather, "SPARED", 0)
+    monkeypatch.setattr(gather, "SHARE", 10.0)
+    seen: list = []
+    monkeypatch.setattr(refresh_module, "gather", lambda *args: seen.append(args[3]) or gather.gather(*args))
+    return seen
+
+
+@pytest.mark.parametrize("few", [0, gather.FEW], ids=["files", "rows"])
+def test_gathered_rows_give_the_same_result(rn, eager: list, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    monkeypatch.setattr(gather, "FEW", few)
+    shop = Shop(rn, "(1, 1, 10), (1, 2, 20), (2, 1, 5), (2, 2, 70), (3, 1, 7), (NULL, 1, 9)").with_customers()
+    rn.create("alone", ALONE, mode="DIFFERENTIAL")
+    for sql in (
+        "INSERT INTO orders VALUES (3, 2, 8), (NULL, 2, 9)",
+        "UPDATE orders SET amount = 60 WHERE id = 1 AND customer = 2",
+        "DELETE FROM orders WHERE id = 2 AND amount > 50",
+        "UPDATE orders SET id = 2 WHERE id = 3 AND customer = 2",
+    ):
+        rn.sql(sql)
+        shop.refresh("alone", "DIFFERENTIAL")
+    assert {g.face for g in eager} == {"before", "after"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [p for folder in ("joins", "subqueries") for p in fixtures(folder)], ids=name_of)
+def test_fixtures_with_gathered_rows(path: Path, rn, eager: list) -> None:
+    follow(path, rn, f"gathered_{name_of(path).replace('/', '_')}")
