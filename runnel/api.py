@@ -99,7 +99,7 @@ def connect(
 class Runnel:
     """A connection: the verbs, and `rn.spark`, the session as it was."""
 
-    _daemon: Daemon | None = None
+    _daemons: tuple[Daemon, ...] = ()
 
     def __init__(self, spark: SparkSession, folder: str, catalog_url: str, settings: Settings, embedded: bool) -> None:
         self.spark = spark
@@ -346,18 +346,15 @@ class Runnel:
 
     # -- schedule ------------------------------------------------------------------------------------------------------
 
-    def start(self, *, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None) -> Daemon:
+    def start(self, *, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None, background: bool = True) -> Daemon:
         """Keep stream tables fresh from a thread of this process: `with rn.start() as daemon: ...` drains it at the end.
 
-        `tell` hears of every refresh, from several threads. Commits through `rn.sql` wake it at once.
+        `tell` hears of every refresh, from several threads. Commits through `rn.sql` wake it at once. Without `background`, call
+        `run()` of what is returned, which ends when another thread calls `drain()`.
         """
-        self._daemon = Daemon(self._engine, workers, tell, self._sync).start()
-        return self._daemon
-
-    def run(self, *, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None) -> Daemon:
-        """The same without the thread: call `run()` of what is returned, which ends when `drain()` is called."""
-        self._daemon = Daemon(self._engine, workers, tell, self._sync)
-        return self._daemon
+        daemon = Daemon(self._engine, workers, tell, self._sync)
+        self._daemons = (*self._daemons, daemon)
+        return daemon.start() if background else daemon
 
     def run_once(self, *, everything: bool = False, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None) -> Report:
         """One tick, for orchestrators: what is due is refreshed at one cut. `everything` asks for all that is behind its sources."""
@@ -433,8 +430,8 @@ class Runnel:
 
     def close(self) -> None:
         """Let go of the catalog; the Spark session goes on. A daemon that was started is drained."""
-        if self._daemon is not None:
-            self._daemon.stop()
+        for daemon in self._daemons:
+            daemon.stop()
         self._engine.catalog.close()
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -468,8 +465,8 @@ class Runnel:
                 del self._views[name]
 
     def _wake(self) -> None:
-        if self._daemon is not None:
-            self._daemon.hurry()
+        for daemon in self._daemons:
+            daemon.hurry()
 
     def _warn_of_strays(self) -> None:
         folder = self._tables_folder

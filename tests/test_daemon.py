@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from runnel.errors import DefinitionError, RunnelError, Transient
+from runnel.execute.daemon import Daemon
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
@@ -186,8 +187,8 @@ def test_one_leads_at_a_time(small) -> None:
     told: list[str] = []
     with rn.start() as first:
         assert first.settle()
-        with pytest.raises(Transient, match="daemon"):
-            rn._engine.catalog.lease("daemon", wait=0.0, ttl=1.0).__enter__()
+        with pytest.raises(Transient, match="another daemon leads"):
+            Daemon(rn._engine).once()
         second = rn.start(tell=lambda event: told.append(event.kind))
         _eventually(lambda: "standby" in told)
     rn.sql("INSERT INTO orders VALUES (9, 9, 90)")

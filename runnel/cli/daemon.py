@@ -42,7 +42,7 @@ def run(
                 raise typer.Exit(1)
             return
         say("")
-        daemon = rn.run(workers=workers, tell=_printer(options.json))
+        daemon = rn.start(workers=workers, tell=_printer(options.json), background=False)
         with _interrupts(daemon):
             daemon.run()
 

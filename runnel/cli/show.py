@@ -83,7 +83,7 @@ def print_records(records: Sequence[RefreshRecord], started: bool = False) -> No
     head = ["stream table", "epoch", "action", "reason", "rows in", "rows out", "jobs", "ms"]
     rows = []
     for r in records:
-        failure = f"FAILED: {(r.error or {}).get('message', '')}" if r.status == "FAILED" else r.reason
+        failure = f"{r.status}: {(r.error or {}).get('message', '')}" if r.status in ("FAILED", "SUSPENDED") else r.reason
         row = [short(r.stream_table), r.epoch, str(r.action), failure, _count(r.rows_in), _count(r.rows_out), _count(r.jobs), round(r.ms)]
         rows.append([r.started_at[:19].replace("T", " "), *row] if started else row)
     stdout().print(grid(["started (UTC)", *head] if started else head, rows))

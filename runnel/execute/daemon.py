@@ -11,7 +11,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -330,7 +331,7 @@ class Daemon:
             report.hear(event)
             self._tell(event)
 
-        with self._lease(wait) as lease:
+        with self._alone(wait) as lease:
             workers = Workers(self._engine, self._limits.workers)
             effects = SparkEffects(self._engine, workers, self._woken.set, tell, self._sync)
             scheduler = Scheduler(effects, self._limits)
@@ -399,7 +400,23 @@ class Daemon:
         }
         self._engine.catalog.schedules.put_daemon(facts)
 
-    def _lease(self, wait: float) -> Any:
+    @contextmanager
+    def _alone(self, wait: float) -> Iterator[Lease]:
+        with ExitStack() as stack:
+            try:
+                lease = stack.enter_context(self._lease(wait))
+            except Transient as error:
+                if error.code != "BUSY":
+                    raise
+                raise Transient(
+                    "another daemon leads",
+                    code="DAEMON_LEADS",
+                    detail=error.detail,
+                    hint="Let it do the work, which `runnel status` shows, or stop it first.",
+                ) from error
+            yield lease
+
+    def _lease(self, wait: float) -> AbstractContextManager[Lease]:
         return self._engine.catalog.lease(LEADER, wait=wait, ttl=self._engine.settings.leader_lease_seconds)
 
     def _rest(self, seconds: float) -> None:

@@ -19,6 +19,7 @@ from runnel.execute.publication import republish, seen, settle, view
 from runnel.execute.refresh import entry_of
 from runnel.execute.unit import cut_for, refresh_unit
 from runnel.observe.record import Action, Mode, RefreshRecord
+from runnel.schedule.schedules import Cron
 from runnel.sources.delta import FEED
 from runnel.sources.delta_log import local_path
 from runnel.sources.stream_table import SWAP

@@ -221,9 +221,11 @@ class Scheduler:
         self._dirty = self._dirty or timed
         sources = view.graph.plain if timed else self._pulse.due(now)
         for source, version in self._effects.probe(sources).items():
-            changed = self._versions.get(source) != version
+            before = self._versions.get(source)
+            changed = before != version
             if changed:
-                self._changed_at[source] = now
+                if before is not None:  # a source met for the first time may have waited for any time
+                    self._changed_at[source] = now
                 self._versions[source] = version
                 self._dirty = True
             self._pulse.looked(source, changed, now)

@@ -13,7 +13,7 @@ from runnel.schedule.daemon import Event, Job, Limits, Outcome, Reached, Schedul
 from runnel.schedule.fuse import Blown
 from runnel.schedule.graph import Graph, Unit
 from runnel.schedule.run_state import RunState, Trouble
-from runnel.schedule.schedules import Calculated, Every, OnUpdate
+from runnel.schedule.schedules import Calculated, Every, OnUpdate, TargetLag
 from runnel.schedule.tick import Table
 
 NOON = 1_767_268_800.0
@@ -242,6 +242,24 @@ def test_a_table_that_comes_due_by_time_sees_the_latest_versions() -> None:
     made._pulse.looked("a", False, world.time)  # its turn is in some seconds only
     made.step()
     assert world.order == ["t"]
+
+
+def test_a_target_lag_counts_from_the_commit_and_what_waited_before_is_due_at_once() -> None:
+    world = World({"t": "a"}, t=Table(TargetLag(100)))
+    world.versions["a"] = 1
+    made = scheduler(world)
+    made.step()
+    assert world.order == ["t"], "nobody knows how long it has waited"
+    world.finish("t")
+    world.time += 1000
+    made.step()
+    world.versions["a"] = 2
+    made.hurry()
+    made.step()
+    assert world.order == ["t"]
+    world.time += 90
+    made.step()
+    assert world.order == ["t", "t"]
 
 
 def test_housekeeping_waits_for_rest() -> None:
