@@ -116,6 +116,33 @@ def test_a_reader_is_left_out_when_what_it_reads_did_not_move() -> None:
     assert world.order == ["s"], "a commit that brought no rows is not looked at twice"
 
 
+def test_a_commit_that_is_passed_over_is_not_looked_at_again() -> None:
+    world = World({"t": "a"}, t=Table(OnUpdate()))
+    made = scheduler(world)
+    made.step()
+    world.versions["a"] = 1
+    made.hurry()
+    made.step()
+    record = RefreshRecord("t", 1, Action.NO_DATA, "", rows_out=0)
+    world.finish("t", records=(record,), reached={"t": Reached({"a": 0}, 0)})
+    made.step()
+    made.step()
+    assert world.order == ["t"] and made.idle
+
+
+def test_everything_and_a_clock_put_back_look_at_all_sources() -> None:
+    world = World({"t": "a"}, t=Table(Every(3600)))
+    made = scheduler(world)
+    made.step()
+    world.time -= 7200
+    world.probed.clear()
+    made.step()
+    assert world.probed == ["a"]
+    world.probed.clear()
+    made.step(everything=True)
+    assert world.probed == ["a"]
+
+
 def test_a_slow_table_does_not_hold_up_others() -> None:
     world = World({"slow": "a", "quick": "a", "above": "slow"}, slow=Table(OnUpdate()), quick=Table(OnUpdate()), above=Table(OnUpdate()))
     made = scheduler(world)
