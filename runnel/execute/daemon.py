@@ -136,7 +136,7 @@ class SparkEffects:
     def _settle(self, name: str) -> Reached | None:
         try:
             return self.standing.reached(name)
-        except RunnelError:
+        except (RunnelError, OSError):
             return None
 
     def _untidy(self) -> Iterable[tuple[str, compaction.Fold]]:

@@ -74,7 +74,7 @@ class Standing:
         known = self._reached.get((name, definition.id))
         try:
             stands = known or self.reached(name)
-        except RunnelError:  # a log that cannot be read: the refresh says why
+        except (RunnelError, OSError):  # a log that cannot be read: the refresh says why
             stands = Reached({}, GONE)
         return Table(
             definition.when,
@@ -119,7 +119,7 @@ class Standing:
     def _version(self, path: str) -> int:
         try:
             return self._engine.log(path).version()
-        except RunnelError:
+        except (RunnelError, OSError):
             return GONE
 
 
