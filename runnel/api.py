@@ -34,7 +34,7 @@ from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
 from runnel.execute.publication import cut_of, version_seen, view
-from runnel.execute.standing import leader, overview, trouble_of
+from runnel.execute.standing import leader, next_tick, overview, trouble_of
 from runnel.execute.unit import cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
@@ -45,6 +45,7 @@ from runnel.schedule.daemon import Event
 from runnel.schedule.failure import Failure
 from runnel.schedule.graph import Graph, Unit
 from runnel.schedule.schedules import next_runs, parse_schedule
+from runnel.schedule.tick import Tick
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
 from runnel.sources.retention import kept_until
@@ -360,6 +361,10 @@ class Runnel:
         """One tick, for orchestrators: what is due is refreshed at one cut. `everything` asks for all that is behind its sources."""
         self._sync()
         return Daemon(self._engine, workers, tell, self._sync).once(everything, self.settings.lock_wait_seconds)
+
+    def next_tick(self, *, everything: bool = False) -> Tick:
+        """What a tick would do now: what would run and why, and why the others would not. Nothing runs."""
+        return next_tick(self._engine, everything)[2]
 
     def overview(self) -> Rows:
         """One line per stream table: schedule, staleness against it, what the next tick would do with it, trouble."""

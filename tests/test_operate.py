@@ -94,6 +94,27 @@ def test_the_overview_shows_staleness_against_the_schedule(warehouse: Path) -> N
     assert "TRIGGER ON UPDATE" in shown and "no daemon runs" in shown and "update of" in shown
 
 
+def test_a_tick_with_nothing_to_do_starts_no_spark(warehouse: Path) -> None:
+    assert shell(warehouse, "run", "--once") | {"waiting": {}} == {
+        "ok": True,
+        "refreshed": [],
+        "failed": {},
+        "suspended": [],
+        "skipped": {},
+        "blown": {},
+        "waiting": {},
+    }
+    assert "nothing is due" in text(warehouse, "run", "--once")
+    commit(warehouse, "orders")
+    found = shell(warehouse, "run", "--once", "--dry-run")
+    assert found["run"] == [{"unit": [f"{HOME}totals"], "reasons": {f"{HOME}totals": f"update of {HOME}orders"}, "full": []}]
+    everything = shell(warehouse, "run", "--once", "--all", "--dry-run")["run"]
+    assert [r["unit"] for r in everything] == [[f"{HOME}totals"], [f"{HOME}report"]]
+    shell(warehouse, "suspend", "totals")
+    assert shell(warehouse, "run", "--once")["waiting"] == {f"{HOME}totals": "is suspended: suspended by an operator"}
+    assert f"wait {HOME}totals" in text(warehouse, "run", "--once", "--dry-run")
+
+
 def test_suspend_and_resume(warehouse: Path) -> None:
     commit(warehouse, "orders")
     shell(warehouse, "suspend", "totals", "--reason", "wrong numbers")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from runnel.cli.app import Options, app
-from runnel.cli.connect import connected, short
+from runnel.cli.connect import connected, offline, short
 from runnel.cli.show import print_json, print_records, show_error, stdout
 from runnel.schedule.daemon import Event
 
@@ -28,11 +28,14 @@ def run(
     once: bool = typer.Option(False, "--once", help="One tick: refresh what is due, then end. Exit code 1 when something failed."),
     everything: bool = typer.Option(False, "--all", help="With --once: all that is behind its sources, whatever schedules say."),
     workers: int = typer.Option(None, min=1, help="Refreshes at once; the setting `workers` by default."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="With --once: show what would run, and why the others would not."),
 ) -> None:
     """Keep stream tables fresh by their schedules. Ctrl-C finishes what runs; a second one stops at once."""
     options: Options = context.obj
-    if everything and not once:
-        raise typer.BadParameter("--all needs --once", param_hint="--all")
+    if (everything or dry_run) and not once:
+        raise typer.BadParameter("give it with --once", param_hint="--all" if everything else "--dry-run")
+    if once and not _is_due(options, everything, dry_run):
+        return
     with connected(options) as (rn, say):
         if once:
             report = rn.run_once(everything=everything, workers=workers, tell=lambda event: say(_line(event)))
@@ -45,6 +48,23 @@ def run(
         daemon = rn.start(workers=workers, tell=_printer(options.json), background=False)
         with _interrupts(daemon):
             daemon.run()
+
+
+def _is_due(options: Options, everything: bool, dry_run: bool) -> bool:
+    """Whether a tick would run something; asked without Spark, which takes longer to start than to find nothing to do."""
+    from runnel.execute.daemon import Report
+
+    with offline(options) as rn:
+        tick = rn.next_tick(everything=everything)
+    if not dry_run:
+        if not tick.runs:
+            _show_report(Report(waiting=tick.waiting), options.json)
+        return bool(tick.runs)
+    if options.json:
+        print_json({"run": [{"unit": r.unit.members, "reasons": r.reasons, "full": r.full} for r in tick.runs], "waiting": tick.waiting})
+    else:
+        stdout().print(str(tick), highlight=False, markup=False, soft_wrap=True)
+    return False
 
 
 def _printer(as_json: bool) -> Callable[[Event], None]:

@@ -17,7 +17,7 @@ from runnel.execute.engine import Engine
 from runnel.schedule.daemon import GONE, Reached, View
 from runnel.schedule.graph import Graph
 from runnel.schedule.run_state import RunState
-from runnel.schedule.tick import Moment, Table, decide, effective_periods
+from runnel.schedule.tick import Moment, Table, Tick, decide, effective_periods
 from runnel.schedule.watermarks import held_back
 from runnel.tables.backing import CommitNote
 
@@ -123,18 +123,30 @@ class Standing:
             return GONE
 
 
-def overview(engine: Engine) -> list[dict[str, Any]]:
-    """One line per stream table: its schedule, how stale it is against it, what the next tick would do with it, and trouble."""
+def next_tick(engine: Engine, everything: bool = False) -> tuple[View, Moment, Tick]:
+    """What a tick would do now, and what it would look at: the decision of a daemon, without one."""
     standing = Standing(engine)
     view = standing.view()
-    now = engine.now().timestamp()
-    versions = standing.probe(view.graph.plain)
     busy = [n for n in (leader(engine) or {}).get("running", ()) if n in view.tables]
-    apart = held_back(view.graph, view.groups, view.marks)
-    tick = decide(view.graph, view.tables, Moment(now, versions, gated=view.gated, held_back=apart, busy=busy, paused=view.paused))
+    moment = Moment(
+        engine.now().timestamp(),
+        standing.probe(view.graph.plain),
+        gated=view.gated,
+        held_back=held_back(view.graph, view.groups, view.marks),
+        busy=busy,
+        paused=view.paused,
+        everything=everything,
+    )
+    return view, moment, decide(view.graph, view.tables, moment)
+
+
+def overview(engine: Engine) -> list[dict[str, Any]]:
+    """One line per stream table: its schedule, how stale it is against it, what the next tick would do with it, and trouble."""
+    view, moment, tick = next_tick(engine)
+    now = moment.now
     due = {m: why for run in tick.runs for m, why in run.reasons.items()}
     periods = effective_periods(view.graph, view.tables)
-    lags = waiting_since(engine, view.graph, view.tables, versions)
+    lags = waiting_since(engine, view.graph, view.tables, moment.versions)
     known = engine.known().definitions
     lines = []
     for name in view.graph.order:
@@ -148,7 +160,7 @@ def overview(engine: Engine) -> list[dict[str, Any]]:
                 "schedule": str(definition.when),
                 "tier": str(definition.tier),
                 "period_seconds": period,
-                "status": "SUSPENDED" if state.suspended else "RUNNING" if name in busy else "ACTIVE",
+                "status": "SUSPENDED" if state.suspended else "RUNNING" if name in moment.busy else "ACTIVE",
                 "fresh": since is None,
                 "behind_seconds": round(lag, 1),
                 "late": period is not None and lag > LATE * max(period, 1.0),
