@@ -70,7 +70,8 @@ class Job:
     cut: Any
     versions: Mapping[Name, int]
     waits_for: set[Unit]
-    began: float = 0.0
+    before: Mapping[Name, RunState] = field(default_factory=dict)
+    """The states of the members before the job began; a failure counts as no run."""
     fused: bool = True
     """Whether fuses are looked at; not after somebody decided to apply a change."""
 
@@ -249,6 +250,8 @@ class Scheduler:
             self._tables[name] = table
         for gone in self._tables.keys() - view.tables.keys():
             del self._tables[gone]
+        # What waits for a worker is planned anew when it is no longer a unit, and not at all during a pause.
+        self._pending = [] if view.paused else [j for j in self._pending if view.graph.unit_of.get(j.members[0]) == j.run.unit]
         self._pulse.watch(view.graph.plain)
         self._view, self._dirty = view, True
 
@@ -270,12 +273,11 @@ class Scheduler:
                 self._settle(job, failed=False)
                 self._dispatch(now)
                 return
-            job.began = now
             self._running.append(job)
-            for name in job.members:
-                table = self._tables.get(name)
-                if table is not None:
-                    self._tables[name] = replace(table, state=started(table.state, now, table.period))
+            job.before = {m: self._tables[m].state for m in job.members if m in self._tables}
+            for name in job.before:
+                table = self._tables[name]
+                self._tables[name] = replace(table, state=started(table.state, now, table.period))
             self._effects.start(job, lambda outcome, job=job: self._results.put((job, outcome)))  # type: ignore[misc]
 
     def _fits(self, job: Job) -> bool:
@@ -296,7 +298,8 @@ class Scheduler:
                 return True
             for source in self._view.graph.reads.get(name, ()):
                 read = table.frontier.get(source, -1)
-                if (self._tables[source].version if source in self._tables else job.versions.get(source, GONE)) != read:
+                below = self._tables.get(source)
+                if below.version > read if below is not None else job.versions.get(source, GONE) != read:
                     return True
         return False
 
@@ -332,11 +335,13 @@ class Scheduler:
             table = self._tables.get(name)
             if table is None:  # dropped meanwhile
                 continue
-            state = table.state
+            state, before = table.state, job.before.get(name, table.state)
+            if outcome.trouble is None and not outcome.blown:
+                state = succeeded(state, took.get(name, 0.0), table.pace, self._limits.backoff)
+            else:
+                state = replace(state, anchor=before.anchor, last_run=before.last_run)
             if name in outcome.blown:
                 state = replace(state, blown=outcome.blown[name])
-            elif outcome.trouble is None and not outcome.blown:
-                state = succeeded(state, took.get(name, 0.0), table.pace, self._limits.backoff)
             elif name == outcome.culprit and outcome.trouble is not None:
                 state = failed(state, outcome.trouble, now, self._limits.failures, self._chance())
             table = replace(table, state=state)

@@ -222,6 +222,60 @@ def test_failures_wait_then_suspend_and_readers_stay() -> None:
     assert world.order == ["s", "s"]
 
 
+def test_a_failed_run_of_a_period_is_tried_again_before_the_next_one() -> None:
+    world = World({"t": "a"}, t=Table(Every(3600)))
+    world.versions["a"] = 1
+    made = scheduler(world)
+    made.step()
+    world.finish("t", trouble=Trouble("timed out", "", "TIMEOUT", "Transient"), culprit="t")
+    made.step()
+    assert world.order == ["t"] and world.kept["t"].last_run is None
+    world.time += 1
+    made.step()
+    assert world.order == ["t", "t"]
+    world.finish("t")
+    made.step()
+    world.versions["a"] = 2
+    world.time += 3598
+    made.hurry()
+    made.step()
+    assert world.order == ["t", "t"]
+
+
+def test_what_waits_for_a_worker_does_not_start_during_a_pause_or_when_it_is_no_longer_a_unit() -> None:
+    world = World({"s": "a", "t": "s", "u": "a"}, t=Table(OnUpdate()), u=Table(OnUpdate()))
+    made = scheduler(world, workers=1)
+    made.step()
+    world.versions["a"] = 1
+    made.hurry()
+    made.step()
+    assert world.order == ["s"]
+    reads = {**world.current.graph.reads, "d": ("t", "u")}
+    tables = {**world.current.tables, "d": Table(Calculated(), {"t": 0, "u": 0})}
+    world.change(graph=Graph(reads), tables=tables, paused=True)
+    world.finish("s")
+    made.step()
+    assert world.order == ["s"] and made.idle
+    world.change(paused=False)
+    made.step()
+    assert sorted(world.order[1:]) == ["d", "s", "t", "u"], "they are one unit now"
+
+
+def test_a_reader_that_read_a_later_version_without_rows_has_nothing_to_do() -> None:
+    world = World({"s": "a", "t": "s"}, t=Table(OnUpdate()))
+    tables = world.current.tables
+    world.change(tables={"s": replace(tables["s"], version=5), "t": replace(tables["t"], frontier={"s": 7})})
+    made = scheduler(world)
+    made.step()
+    world.versions["a"] = 1
+    world.content["s"] = 5
+    made.hurry()
+    made.step()
+    world.finish("s", rows=0)
+    made.step()
+    assert world.order == ["s"] and made.idle
+
+
 def test_a_blown_fuse_is_remembered_and_an_applied_one_is_not_looked_at_again() -> None:
     world = World({"t": "a"}, t=Table(OnUpdate()))
     made = scheduler(world)
