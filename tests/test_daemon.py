@@ -180,6 +180,22 @@ def test_a_fuse_stops_an_unusual_change(small) -> None:
         rn.reset_fuse("large", "apply")
 
 
+def test_rest_is_used_to_fold_tails_and_wakes_no_reader(small, monkeypatch) -> None:
+    rn = small
+    shop = Shop(rn)
+    rn.sql(f"CREATE STREAM TABLE large TRIGGER ON UPDATE AS {LARGE}")
+    rn.sql("CREATE STREAM TABLE above TRIGGER ON UPDATE AS SELECT id FROM large")
+    monkeypatch.setattr("runnel.schedule.daemon.REST", 0.2)
+    with rn.start(workers=2) as daemon:
+        rn.sql("DELETE FROM orders WHERE id = 1")
+        assert daemon.settle()
+        _eventually(lambda: rn.status("large")["tail_files"] == 0 and rn.status("above")["tail_files"] == 0)
+        records = len(rn.history())
+        assert daemon.settle() and len(rn.history()) == records
+    shop.check("above")
+    assert rn.run_once().records == [], "a fold is nothing to read"
+
+
 def test_one_leads_at_a_time(small) -> None:
     rn = small
     shop = Shop(rn)
