@@ -26,7 +26,8 @@ test-fast: setup ## run only the tests that start no Spark
 	@echo "tests without Spark"
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not spark and not slow" --doctest-modules tests benchmarks $(PURE)
 
-soak: setup ## run generated queries until one fails, or SECONDS=n
+soak: setup ## run the daemon for ten minutes, then generated queries until one fails, or SECONDS=n each
+	@$(BIN)/python -m tests.support.soak $(or $(SECONDS),600)
 	@$(BIN)/python -m tests.support.seeds $(SECONDS)
 
 test-slow: setup ## run the long tests that `make test` leaves out

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,13 +27,17 @@ from runnel.definition import Definition
 from runnel.errors import DefinitionError
 from runnel.execute import changes as changes_module
 from runnel.execute import compact as compact_module
-from runnel.execute import manage, session
+from runnel.execute import manage, operate, session
 from runnel.execute import refresh as refresh_module
+from runnel.execute.daemon import Daemon, Report
 from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
+from runnel.execute.publication import cut_of, version_seen, view
 from runnel.execute.records import finish_orphans
+from runnel.execute.standing import leader, next_tick, overview, trouble_of
+from runnel.execute.unit import cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
@@ -42,20 +48,27 @@ from runnel.project.declare import declarations, sql_files
 from runnel.project.export import export
 from runnel.project.names import Home
 from runnel.project.plan import Plan, plan
-from runnel.schedule.graph import Graph
+from runnel.schedule.cut import Cut
+from runnel.schedule.daemon import Event
+from runnel.schedule.failure import Failure
+from runnel.schedule.graph import Graph, Unit
+from runnel.schedule.schedules import next_runs, parse_schedule
+from runnel.schedule.tick import Tick
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
 from runnel.sources.retention import kept_until
 from runnel.state import Catalog, quarantine
 from runnel.tables.content import finished_sql, quote
-from runnel.tables.view import create_view, drop_view
+from runnel.tables.view import drop_view
 from runnel.tables.warehouse import Warehouse
 
 Rows = list[dict[str, Any]]
 Records = list[RefreshRecord]
+Outcomes = list[RefreshRecord | Failure]
 Ledger = list[Savings]
 Bars = list[Bar]
 Names = list[str]
+Times = list[datetime]
 """Inside the class, `list` is the verb."""
 
 LEDGER = 100_000
@@ -96,6 +109,8 @@ def connect(
 class Runnel:
     """A connection: the verbs, and `rn.spark`, the session as it was."""
 
+    _daemons: tuple[Daemon, ...] = ()
+
     def __init__(self, spark: SparkSession, folder: str, catalog_url: str, settings: Settings, embedded: bool) -> None:
         self.spark = spark
         self.folder = folder
@@ -103,7 +118,8 @@ class Runnel:
         self._catalog_url = catalog_url
         self._engine = Engine(spark, settings, Catalog.open(catalog_url), Reader(spark, settings.kernel_reads))
         self._warehouse = Warehouse(spark, folder) if embedded and _in_memory(spark) else None
-        self._views: dict[str, str] = {}
+        self._views: dict[str, tuple[str, int | None]] = {}
+        self._syncing = threading.RLock()
         finish_orphans(self._engine)
         self._engine.catalog.retire(settings.history_days)
         self._sync()
@@ -121,13 +137,18 @@ class Runnel:
         properties: dict[str, str] | None = None,
         replace: bool = False,
         if_not_exists: bool = False,
+        schedule: str = "",
     ) -> RefreshRecord | None:
-        """Define a stream table and load it; the record of the first load (None when `if_not_exists` found it there)."""
+        """Define a stream table and load it; the record of the first load (None when `if_not_exists` found it there).
+
+        `schedule` is one of `schedule/schedules.py`, as SQL or in short: "5m", "@hourly", "on update".
+        """
+        when = _schedule(schedule)
         self._sync()
         full = self._name(name)
         if if_not_exists and self._engine.catalog.get(full) is not None:
             return None
-        record = manage.create(self._engine, self._tables_folder, full, query.strip().rstrip(";"), _mode(mode), comment, properties, replace)
+        record = manage.create(self._engine, self._tables_folder, full, query.strip().rstrip(";"), _mode(mode), comment, properties, replace, when)
         self._sync()
         return record
 
@@ -137,11 +158,25 @@ class Runnel:
         *,
         mode: str | None = None,
         properties: dict[str, str] | None = None,
+        query: str | None = None,
+        schedule: str | None = None,
         comment: str | None = None,
         unset: Collection[str] = (),
     ) -> Definition:
-        """Change how a stream table is refreshed: its mode, its comment, or some of its properties; `unset` names those to remove."""
-        return manage.alter(self._engine, self._name(name), _mode(mode) if mode is not None else None, properties, comment=comment, unset=unset)
+        """Change how a stream table is refreshed, its mode, its schedule (an empty one drops it), its comment or some of its properties, of which
+        `unset` names those to remove; or its query.
+
+        A query that means the same changes nothing. Another one is computed while readers go on seeing the old result, and takes its
+        place in one commit; stream tables above receive the difference.
+        """
+        when = _schedule(schedule) if schedule is not None else None
+        self._sync()
+        full, chosen = self._name(name), _mode(mode) if mode is not None else None
+        if query is not None:
+            manage.redefine(self._engine, full, query.strip().rstrip(";"), chosen, comment, properties, schedule=when)
+            self._sync()
+            return self._engine.backing(full).definition
+        return manage.alter(self._engine, full, chosen, properties, when, comment=comment, unset=unset)
 
     def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> Names:
         """Remove a stream table; the names that were removed."""
@@ -171,9 +206,27 @@ class Runnel:
     # -- run -------------------------------------------------------------------------------------------------------
 
     def refresh(self, name: str, *, full: bool = False) -> RefreshRecord:
-        """Bring a stream table up to its sources' latest versions; `full` recomputes it."""
+        """Bring a stream table up to its sources' latest versions; `full` recomputes it.
+
+        One that is published together with others brings them along, so that all of them are of one cut.
+        """
         self._sync()
-        return refresh_module.refresh(self._engine, self._name(name), full)
+        name = self._name(name)
+        unit = self._engine.graph().unit_of.get(name, Unit((name,)))
+        if unit.alone:
+            return refresh_module.refresh(self._engine, name, full)
+        records = refresh_unit(self._engine, unit, cut_for(self._engine, [unit]), [name] if full else ())
+        return next(r for r in records if r.stream_table == name)
+
+    def refresh_all(self, *, full: bool = False, names: Names | None = None, say: Callable[[Unit], None] = lambda _: None) -> Outcomes:
+        """Bring all stream tables, or those named and what is published with them, to one cut of their sources.
+
+        A record for each one, or a `Failure`: its own, or of one that it reads. `say` is told what is refreshed next.
+        """
+        self._sync()
+        chosen = None if names is None else {self._name(n) for n in names}
+        units = [u for u in self._engine.graph().units if chosen is None or chosen & set(u.members)]
+        return refresh_units(self._engine, units, cut_for(self._engine, units), full, say)
 
     def compact(self, name: str) -> int:
         """Fold the tail into the base now; the version that did it."""
@@ -195,16 +248,25 @@ class Runnel:
 
     # -- read ------------------------------------------------------------------------------------------------------
 
-    def table(self, name: str) -> DataFrame:
-        """The content of a stream table as of now, or any other table that Spark knows."""
+    def table(self, name: str, *, cut: Cut | str | None = None) -> DataFrame:
+        """The content of a stream table as of now, or any other table that Spark knows.
+
+        `cut` reads it at a cut that `rn.cut` gave, so that several tables are read at the same moment of their sources; or at
+        the one that readers of another stream table or of a group see now, given its name.
+        """
         self._sync()
         full = self._name(name)
-        if self._engine.catalog.get(full) is None:
+        if full not in self._engine.known().entries:
             return self._spark_table(name)
-        backing = self._engine.backing(full)
-        version, note = backing.note()
+        backing = self._engine.backing(full).in_force()
+        version = version_seen(self._engine, backing, self._group_or_name(cut) if isinstance(cut, str) else cut)
+        note = backing.note_at(version)
         log_relation = f"delta.{quote(backing.path)} VERSION AS OF {version}"
-        return self.spark.sql(finished_sql(backing.definition.layout, f"(SELECT * FROM {log_relation})", note.log_facts))
+        return self.spark.sql(finished_sql(backing.layout_at(version), f"(SELECT * FROM {log_relation})", note.log_facts))
+
+    def cut(self, name: str) -> Cut:
+        """The versions of the plain sources that readers of a stream table, or of a group, see now."""
+        return cut_of(self._engine, self._group_or_name(name))
 
     def changes(self, name: str, from_version: int, to_version: int | None = None) -> DataFrame:
         """The rows that came and went in versions `from_version` to `to_version`, both included."""
@@ -215,10 +277,15 @@ class Runnel:
         statement = parse_statement(text)
         self._sync()
         if statement is not None:
-            return self._run(statement)
+            try:
+                return self._run(statement)
+            finally:
+                self._wake()
         dropped = self._guard(text)
         try:
-            result = self.spark.sql(text)
+            # A query finds the views of one publication: no other thread moves them while it is analysed.
+            with self._syncing if not WRITES.match(text) else nullcontext():
+                result = self.spark.sql(text)
         except PySparkException as error:
             if type(error).__name__ in ("AnalysisException", "ParseException"):
                 raise translated(error) from error
@@ -227,6 +294,8 @@ class Runnel:
             if dropped is not None:
                 self._warehouse.remove(*dropped)
             self._warehouse.sync()
+        if WRITES.match(text):
+            self._wake()
         return result
 
     # -- understand ------------------------------------------------------------------------------------------------
@@ -263,6 +332,7 @@ class Runnel:
         backing = self._engine.backing(full)
         version, note = backing.note()
         history = self._engine.catalog.history(full, 1)
+        state = self._engine.catalog.schedules.state(full)
         sources, warnings = [], []
         for ref in backing.definition.sources:
             reached = note.versions().get(ref.key)
@@ -279,6 +349,7 @@ class Runnel:
             **backing.definition.line(),
             "epoch": note.epoch,
             "version": version,
+            "published": published[full].version if (published := self._engine.catalog.published([full])) else version,
             "fresh": all(s["since"] in ("unchanged", "data-neutral") for s in sources),
             "sources": sources,
             "warnings": warnings,
@@ -286,7 +357,17 @@ class Runnel:
             "tail_rows": note.tail_rows,
             "tail_files": note.tail_files,
             "last_refresh": history[0].as_dict() if history else None,
+            "next_runs": [t.isoformat() for t in self.next_runs(full)],
+            "suspended": str(state.suspended or ""),
+            "failures": state.failures,
+            "trouble": trouble_of(state),
+            "fuse": str(state.blown or ""),
         }
+
+    def next_runs(self, name: str, count: int = 3) -> Times:
+        """When a stream table's schedule says that it runs next; nothing where commits of sources or readers decide."""
+        when = self._engine.backing(self._name(name)).definition.when
+        return next_runs(when, self._engine.now().timestamp(), count)
 
     def graph(self) -> Graph:
         """Who reads whom: order, readers, what lies up- and downstream; as a tree, as Mermaid and as DOT."""
@@ -303,6 +384,85 @@ class Runnel:
         full = self._name(name) if name is not None else None
         return bars_of(self._engine.catalog.history(full, LEDGER, start.astimezone(UTC).isoformat(timespec="milliseconds")), now)
 
+    # -- schedule ------------------------------------------------------------------------------------------------------
+
+    def start(self, *, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None, background: bool = True) -> Daemon:
+        """Keep stream tables fresh from a thread of this process: `with rn.start() as daemon: ...` drains it at the end.
+
+        `tell` hears of every refresh, from several threads. Commits through `rn.sql` wake it at once. Without `background`, call
+        `run()` of what is returned, which ends when another thread calls `drain()`.
+        """
+        daemon = Daemon(self._engine, workers, tell, self._sync)
+        self._daemons = (*self._daemons, daemon)
+        return daemon.start() if background else daemon
+
+    def run_once(self, *, everything: bool = False, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None) -> Report:
+        """One tick, for orchestrators: what is due is refreshed at one cut. `everything` asks for all that is behind its sources."""
+        self._sync()
+        return Daemon(self._engine, workers, tell, self._sync).once(everything, self.settings.lock_wait_seconds)
+
+    def next_tick(self, *, everything: bool = False) -> Tick:
+        """What a tick would do now: what would run and why, and why the others would not. Nothing runs."""
+        return next_tick(self._engine, everything)[2]
+
+    def overview(self) -> Rows:
+        """One line per stream table: schedule, staleness against it, what the next tick would do with it, trouble."""
+        return overview(self._engine)
+
+    def daemon(self) -> dict[str, Any] | None:
+        """What the leading daemon says of itself: who it is, what it refreshes; None when none leads."""
+        return leader(self._engine)
+
+    def suspend(self, name: str, reason: str = "") -> None:
+        """Keep the scheduler from refreshing a stream table until it is resumed; `refresh` still works."""
+        operate.suspend(self._engine, self._name(name), reason)
+
+    def resume(self, name: str | None = None) -> bool:
+        """Let the scheduler try a suspended stream table again; without a name, end a pause. Whether there was something to resume."""
+        return operate.resume(self._engine, self._name(name)) if name is not None else operate.unpause(self._engine)
+
+    def pause(self) -> None:
+        """Let no daemon start anything until `resume()`; what runs is finished."""
+        operate.pause(self._engine)
+
+    def drain(self, timeout: float = 60.0) -> None:
+        """Pause, and wait until nothing runs."""
+        operate.drain(self._engine, timeout)
+
+    def gate_source(self, source: str, note: str = "") -> None:
+        """Let scheduled refreshes read nothing new of a source, as while it is being loaded."""
+        operate.gate_source(self._engine, self._name(source), note)
+
+    def ungate_source(self, source: str) -> bool:
+        return operate.ungate_source(self._engine, self._name(source))
+
+    def gates(self) -> Rows:
+        """The gated sources, with the stream tables that wait."""
+        return operate.gates(self._engine)
+
+    def advance_watermark(self, source: str, moment: datetime | str) -> bool:
+        """Say up to which moment of its data a source is loaded; it never goes back. False when that was known."""
+        return operate.advance_watermark(self._engine, self._name(source), moment)
+
+    def create_watermark_group(self, name: str, sources: Names, tolerance: float | str = 0.0) -> None:
+        """Let stream tables wait that read two or more of these sources while their watermarks are further apart."""
+        operate.create_watermark_group(self._engine, name, [self._name(s) for s in sources], tolerance)
+
+    def drop_watermark_group(self, name: str) -> None:
+        operate.drop_watermark_group(self._engine, name)
+
+    def watermarks(self) -> dict[str, Any]:
+        """Watermarks, and groups with the reason why their readers wait."""
+        return operate.watermarks(self._engine)
+
+    def reset_fuse(self, name: str, verdict: str = "apply") -> None:
+        """Decide about a change that blew a fuse: "apply", "reinitialise", or "skip" until a source commits again."""
+        operate.reset_fuse(self._engine, self._name(name), verdict)
+
+    def fuses(self) -> Rows:
+        """The fuses that blew."""
+        return operate.fuses(self._engine)
+
     # -- keep ------------------------------------------------------------------------------------------------------
 
     def repair(self) -> Names:
@@ -313,7 +473,9 @@ class Runnel:
         return found
 
     def close(self) -> None:
-        """Let go of the catalog; the Spark session goes on."""
+        """Let go of the catalog; the Spark session goes on. A daemon that was started is drained."""
+        for daemon in self._daemons:
+            daemon.stop()
         self._engine.catalog.close()
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -332,18 +494,27 @@ class Runnel:
             raise DefinitionError(f'"{name}" is not a table name', code="NAME", hint="Use name, schema.name or catalog.schema.name.")
         return join_key(SparkLookup(self.spark, {}).qualify(parts))
 
+    def _group_or_name(self, name: str) -> str:
+        return name if name in self._engine.graph().groups else self._name(name)
+
     def _sync(self) -> None:
         """See what other processes made: tables in the folder, stream tables in the catalog."""
-        if self._warehouse is not None:
-            self._warehouse.sync()
-        entries = {e.name: e for e in self._engine.catalog.entries()}
-        for name, entry in entries.items():
-            if self._views.get(name) != entry.id and not name.endswith("__building"):
-                create_view(self.spark, Definition.from_dict(entry.definition), entry.path, split_key(name))
-                self._views[name] = entry.id
-        for name in self._views.keys() - entries.keys():
-            drop_view(self.spark, split_key(name))
-            del self._views[name]
+        with self._syncing:
+            if self._warehouse is not None:
+                self._warehouse.sync()
+            known, published = self._engine.known(), self._engine.catalog.published()
+            for name, entry in known.entries.items():
+                version = published[name].version if name in published else None
+                if self._views.get(name) != (entry.id, version):
+                    view(self._engine, name, version)
+                    self._views[name] = (entry.id, version)
+            for name in self._views.keys() - known.entries.keys():
+                drop_view(self.spark, split_key(name))
+                del self._views[name]
+
+    def _wake(self) -> None:
+        for daemon in self._daemons:
+            daemon.hurry()
 
     def _warn_of_strays(self) -> None:
         folder = self._tables_folder
@@ -370,11 +541,30 @@ class Runnel:
                     properties=statement.properties,
                     replace=statement.replace,
                     if_not_exists=statement.if_not_exists,
+                    schedule=statement.schedule or "",
                 )
-                return self._frame([_summary(record)] if record else [], _SUMMARY)
+                runs = {"next_runs": ", ".join(t.isoformat() for t in self.next_runs(self._name(name)))}
+                return self._frame([_summary(record) | runs] if record else [], f"{_SUMMARY}, next_runs string")
             case "alter":
-                line = self.alter(self._name(name), mode=statement.mode, properties=statement.properties).line()
-                return self._frame([line], "name string, mode string, effective string, reason string")
+                if statement.add and (there := self._engine.backing(self._name(name)).definition.schedule):
+                    raise DefinitionError(
+                        f'"{".".join(name)}" has a schedule already',
+                        code="SCHEDULE",
+                        detail=f"It is {there}.",
+                        hint="Use SET instead of ADD to replace it.",
+                    )
+                line = self.alter(
+                    self._name(name),
+                    mode=statement.mode,
+                    properties=statement.properties,
+                    query=statement.query or None,
+                    schedule=statement.schedule,
+                ).line()
+                line["next_runs"] = ", ".join(t.isoformat() for t in self.next_runs(self._name(name)))
+                return self._frame([line], "name string, mode string, effective string, reason string, schedule string, next_runs string")
+            case "suspend" | "resume":
+                self.suspend(self._name(name)) if statement.verb == "suspend" else self.resume(self._name(name))
+                return self._frame([{"name": self._name(name), "verb": statement.verb}], "name string, verb string")
             case "refresh":
                 return self._frame([_summary(self.refresh(self._name(name), full=statement.full))], _SUMMARY)
             case "drop":
@@ -382,7 +572,8 @@ class Runnel:
                 return self._frame([{"dropped": g} for g in gone], "dropped string")
             case "show":
                 return self._frame(
-                    self.list(), "name string, mode string, effective string, reason string, sources string, created_at string, comment string"
+                    self.list(),
+                    "name string, mode string, effective string, reason string, sources string, created_at string, comment string, schedule string",
                 )
             case "describe":
                 status = self.status(self._name(name))
@@ -444,6 +635,11 @@ def _mode(mode: str) -> Mode:
     if found is None:
         raise DefinitionError(f"refresh mode {mode} does not exist", code="MODE", hint=f"Use one of {', '.join(Mode)}.")
     return found
+
+
+def _schedule(text: str) -> str:
+    """A schedule in the words that a definition keeps."""
+    return str(parse_schedule(text)) if text.strip() else ""
 
 
 def _check_rules(settings: Settings) -> None:

@@ -30,6 +30,10 @@ class RunnelError(Exception):
     """Base of all errors: a stable `code`, a `message`, an optional `detail`, `hint` and text `position`."""
 
     code = "RUNNEL"
+    stream_table: str | None = None
+    """The stream table whose refresh failed, where several are refreshed together."""
+    refreshed: tuple[Any, ...] = ()
+    """The records of those that did not fail and show their new content."""
 
     def __init__(
         self,

@@ -47,6 +47,18 @@ class Settings:
     )
     lock_wait_seconds: float = setting(60.0, "Raise when refreshes of one stream table from several processes queue up longer than this.")
     lock_lease_seconds: float = setting(30.0, "Lower for a faster takeover after a killed process, raise when the catalog is slow to reach.")
+    workers: int = setting(4, "Raise when many stream tables wait for a worker while Spark has cores to spare.")
+    workers_per_schema: int = setting(0, "Set it when the stream tables of one schema keep all workers busy; 0 sets no bound.")
+    suspend_after_failures: int = setting(3, "Raise when sources or storage are often away for longer than a few tries.")
+    auto_backoff: bool = setting(True, "Turn off when a stream table must keep its period even though its refreshes take longer.")
+    probe_idle_seconds: float = setting(5.0, "Lower to notice commits of other processes to quiet sources sooner.")
+    leader_lease_seconds: float = setting(
+        10.0, "Lower for a faster takeover by a standby daemon on another machine, raise when the catalog is slow to reach."
+    )
+    allow_circular: bool = setting(
+        False, "Turn on when stream tables shall read each other in a cycle, such as reachability: they are computed until nothing changes."
+    )
+    circular_rounds: int = setting(100, "Raise when a cycle needs more rounds to settle, such as a graph with longer paths.")
     disabled_rules: tuple[str, ...] = setting(
         (), "Name rules or rewrites, as `explain --trace` shows them, to switch off when bisecting an unexpected plan."
     )

@@ -105,14 +105,6 @@ def test_cascade_drops_readers_too(rn) -> None:
     assert all(shop.schema not in e["name"] for e in rn.list())
 
 
-def test_replacing_a_source_reinitialises_its_readers(rn) -> None:
-    shop = Shop(rn)
-    rn.create("totals", TOTALS)
-    rn.create("above", "SELECT customer, n FROM totals")
-    rn.create("totals", "SELECT customer, SUM(amount) AS total, COUNT(*) AS n FROM orders WHERE amount > 6 GROUP BY customer", replace=True)
-    assert "created anew" in shop.refresh("above", "REINITIALIZE").reason
-
-
 def test_unusual_names_are_quoted(rn) -> None:
     shop = Shop(rn)
     rn.sql("CREATE TABLE odd (`a b` INT, `select` STRING) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")

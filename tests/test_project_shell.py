@@ -98,6 +98,7 @@ def test_passwords_come_from_the_environment(folder: Path, monkeypatch: pytest.M
         ("warehose = 'x'", ['key "warehose" does not exist', "warehouse, catalog"]),
         ("[defaults]\nmodus = 'x'", ['key "defaults.modus" does not exist', "defaults.mode"]),
         ("[defaults]\nmode = 'never'", ["refresh mode never does not exist"]),
+        ("[defaults]\nschedule = 'sometimes'", ["SCHEDULE EVERY", "runnel.toml"]),
         ("warehouse = 3", ['key "warehouse" cannot be 3']),
         ("[settings]\nbogus = 3", ['setting "bogus" does not exist']),
         ("[settings]\nvacuum_hours = true", ['setting "vacuum_hours" cannot be "True"']),
@@ -115,6 +116,8 @@ def test_a_wrong_file_is_refused_with_what_exists(folder: Path, text: str, words
 
 def test_a_project_elsewhere(folder: Path) -> None:
     write(folder / "p" / "runnel.toml", "[spark]\nspark.sql.ansi.enabled = true\n'spark.x' = 3\n")
+    write(folder / "p" / "runnel.toml", (folder / "p" / "runnel.toml").read_text() + "[defaults]\nschedule = '5m'\n")
+    assert load(folder / "p").defaults == {"schedule": "SCHEDULE EVERY 5m"}
     assert load(folder / "p").spark == {"spark.sql.ansi.enabled": "true", "spark.x": "3"}
     assert parsed("--project", "p", "apply", "--dry-run", code=1)["error"]["code"] == "FILE_NOT_FOUND"
     assert parsed("--project", "nowhere", "list", code=1)["error"]["code"] == "PROJECT_NOT_FOUND"

@@ -11,12 +11,13 @@ import typer
 from runnel.bind.script import pieces
 from runnel.cli.app import Options, app, in_project
 from runnel.cli.connect import connected, known, offline
-from runnel.cli.show import as_record, grid, print_json, print_records, stdout
+from runnel.cli.show import as_record, grid, print_json, print_records, print_runs, stdout
 from runnel.errors import DefinitionError
 from runnel.project.folder import FILE, TEMPLATE, Project, load
 from runnel.project.pipeline_spec import FILES
 from runnel.state import Catalog
 
+WHEN = "When it is refreshed: 5m, @hourly, '0 3 * * *', 'on update at most every 1m', 'target_lag 10m', or as in SQL."
 MODES = "AUTO, DIFFERENTIAL (or INCREMENTAL), STRICT (or INCREMENTAL STRICT) or FULL."
 
 
@@ -78,6 +79,7 @@ def create(
     comment: str = typer.Option("", help="A line about the stream table."),
     replace: bool = typer.Option(False, "--replace", help="Replace a stream table of this name."),
     if_not_exists: bool = typer.Option(False, "--if-not-exists", help="Leave a stream table of this name alone."),
+    schedule: str = typer.Option("", help=WHEN),
     file: Path = typer.Option(None, "--file", "-f", exists=True, dir_okay=False, help="A file of statements, such as CREATE STREAM TABLE."),
 ) -> None:
     """Define a stream table and load it."""
@@ -90,15 +92,17 @@ def create(
         return
     with connected(context.obj) as (rn, say):
         say(f"loading {name}")
-        record = rn.create(name, query, mode, comment=comment, replace=replace, if_not_exists=if_not_exists)
+        record = rn.create(name, query, mode, comment=comment, replace=replace, if_not_exists=if_not_exists, schedule=schedule)
+        runs = rn.next_runs(name)
         shown = record.as_dict() if record else {"stream_table": rn._name(name), "created": False, "reason": "it exists already"}
     if context.obj.json:
-        print_json(shown)
+        print_json(shown | {"next_runs": runs})
         return
     if record is None:
         stdout().print(f"{shown['stream_table']} exists already", highlight=False)
         return
     print_records([record])
+    print_runs(runs)
 
 
 def _run_file(options: Options, file: Path) -> None:
@@ -122,19 +126,24 @@ def alter(
     context: typer.Context,
     name: str,
     mode: str = typer.Option("", help=MODES),
+    schedule: str = typer.Option(None, help=f"{WHEN} Empty drops it."),
     property_: list[str] = typer.Option(
         [], "--property", metavar="KEY=VALUE", help="A property, such as runnel.differential_ceiling=0.3; repeatable."
     ),
 ) -> None:
     """Change how a stream table is refreshed."""
-    if (not mode and not property_) or any("=" not in p for p in property_):
-        raise typer.BadParameter("give --mode MODE, or --property KEY=VALUE")
+    if (not mode and not property_ and schedule is None) or any("=" not in p for p in property_):
+        raise typer.BadParameter("give --mode MODE, --schedule WHEN, or --property KEY=VALUE")
     with offline(context.obj) as rn:
-        definition = rn.alter(name, mode=mode or None, properties=dict(p.split("=", 1) for p in property_))
+        definition = rn.alter(name, mode=mode or None, properties=dict(p.split("=", 1) for p in property_), schedule=schedule)
+        runs = rn.next_runs(name)
     if context.obj.json:
-        print_json(definition.line())
+        print_json(definition.line() | {"next_runs": runs})
         return
-    stdout().print(f"{definition.name}: refresh mode is {definition.mode}", highlight=False)
+    stdout().print(
+        f"{definition.name}: refresh mode is {definition.mode}{f', {definition.schedule}' if definition.schedule else ''}", highlight=False
+    )
+    print_runs(runs)
 
 
 @app.command()

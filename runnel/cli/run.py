@@ -14,7 +14,7 @@ from runnel.cli.names import short
 from runnel.cli.show import print_json, print_records, show_error, stdout
 from runnel.definition import Definition
 from runnel.observe.record import RefreshRecord
-from runnel.project.pipeline import Result, refresh_in_order
+from runnel.project.pipeline import Result
 
 if TYPE_CHECKING:
     from runnel.api import Runnel
@@ -50,11 +50,17 @@ def print_results(results: Sequence[Result], as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def refresh_all(rn: Runnel, definitions: Mapping[str, Definition], full: bool, say: Callable[[str], None]) -> list[Result]:
-    """One result per stream table: its record or its error. A reader of one that failed is left as it is."""
-    return refresh_in_order(
-        lambda name, anew: rn.refresh(name, full=anew), definitions, definitions if full else (), lambda name: say(f"refreshing {short(name)}")
-    )
+def refresh_all(rn: Runnel, definitions: Mapping[str, Definition], full: bool, say: Callable[[str], None]) -> list[RefreshRecord | dict[str, Any]]:
+    """One result per stream table: its record or its error, all at one cut. A reader of one that failed is left as it is.
+
+    Those that are refreshed together with a chosen one are refreshed too.
+    """
+    if len(definitions) == 1:
+        (name,) = definitions
+        say(f"refreshing {short(name)}")
+        return [rn.refresh(name, full=full)]
+    found = rn.refresh_all(full=full, names=list(definitions), say=lambda unit: say(f"refreshing {', '.join(map(short, unit.members))}"))
+    return [r if isinstance(r, RefreshRecord) else r.as_dict() for r in found]
 
 
 @app.command()

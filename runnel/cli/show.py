@@ -83,11 +83,17 @@ def print_records(records: Sequence[RefreshRecord], started: bool = False) -> No
     head = ["stream table", "epoch", "action", "reason", "rows in", "rows out", "jobs", "ms"]
     rows = []
     for r in records:
-        failure = f"FAILED: {(r.error or {}).get('message', '')}" if r.status == "FAILED" else r.reason
-        failure = f"RUNNING: {failure}" if r.status == "RUNNING" else failure
+        told = (r.error or {}).get("message", "") if r.status in ("FAILED", "SUSPENDED") else r.reason
+        failure = r.reason if r.status == "COMPLETED" else f"{r.status}: {told}"
         row = [short(r.stream_table), r.epoch, str(r.action), failure, _count(r.rows_in), _count(r.rows_out), _count(r.jobs), round(r.ms)]
         rows.append([r.started_at[:19].replace("T", " "), *row] if started else row)
     stdout().print(grid(["started (UTC)", *head] if started else head, rows))
+
+
+def print_runs(times: Sequence[datetime]) -> None:
+    """The next runs of a schedule that knows them."""
+    if times:
+        stdout().print(f"next runs: {', '.join(f'{t:%Y-%m-%d %H:%M:%S %Z}' for t in times)}", highlight=False, soft_wrap=True)
 
 
 def _count(number: int | None) -> int | str:

@@ -12,7 +12,7 @@ from runnel.definition import SourceRef
 from runnel.errors import DefinitionError
 from runnel.execute.engine import Engine
 from runnel.sources.facts import Kind, SourceFacts
-from runnel.sources.stream_table import StreamTableSource
+from runnel.sources.stream_table import SWAP, StreamTableSource
 
 
 def changes(engine: Engine, name: str, first: int, last: int | None) -> DataFrame:
@@ -35,19 +35,20 @@ def changes(engine: Engine, name: str, first: int, last: int | None) -> DataFram
     if not frames:
         empty = source.at(engine.reader, latest).limit(0)
         return empty.withColumn("_change_type", F.lit("insert")).withColumn("_commit_version", F.lit(0).cast("bigint"))
-    return reduce(DataFrame.unionByName, frames)
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 def _carries_rows(note: dict[str, object] | None, adds: tuple[dict[str, object], ...]) -> bool:
-    return bool(adds) and (note or {}).get("kind") == "refresh"
+    return (bool(adds) and (note or {}).get("kind") == "refresh") or (note or {}).get("kind") == SWAP
 
 
 def _one(engine: Engine, source: StreamTableSource, version: int) -> DataFrame:
     """One commit, each row as often as it weighs."""
-    facts = SourceFacts(source.key, Kind.MIXED, version - 1, version, "", rows=None, via="log")
+    kind = (source.log.commit(version).runnel or {}).get("kind")
+    facts = SourceFacts(source.key, Kind.MIXED, version - 1, version, "", rows=None, via=SWAP if kind == SWAP else "log")
     change = source.change(engine.reader, facts)
     columns = [c for c in change.columns if c != WEIGHT]
     net = change.groupBy(*(F.col(f"`{c}`") for c in columns)).agg(F.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")
     expanded = net.withColumn("__runnel_copy", F.explode(F.expr(f"array_repeat(0, CAST(abs({WEIGHT}) AS INT))"))).drop("__runnel_copy")
-    kind = F.when(F.col(WEIGHT) > 0, "insert").otherwise("delete")
-    return expanded.withColumn("_change_type", kind).withColumn("_commit_version", F.lit(version).cast("bigint")).drop(WEIGHT)
+    type_ = F.when(F.col(WEIGHT) > 0, "insert").otherwise("delete")
+    return expanded.withColumn("_change_type", type_).withColumn("_commit_version", F.lit(version).cast("bigint")).drop(WEIGHT)

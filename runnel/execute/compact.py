@@ -20,7 +20,7 @@ from runnel.algebra.steps import consolidation
 from runnel.differentiate.plan import summed
 from runnel.errors import Internal
 from runnel.execute.engine import Engine
-from runnel.execute.jobs import Jobs
+from runnel.execute.publication import follow
 from runnel.settings import Settings
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote
 from runnel.tables.content import LEVEL, content_sql
@@ -53,16 +53,18 @@ def due(backing: BackingTable, settings: Settings) -> Fold | None:
 def compact(engine: Engine, backing: BackingTable, fold: Fold = Fold.BASE) -> int:
     """Rewrite part of the log; the version it committed. The caller holds the stream table's lease."""
     version, note = backing.note()
-    jobs = Jobs(engine.spark, backing.definition.name)
+    jobs = engine.jobs(backing.definition.name)
     try:
         with engine.reader.lock, jobs.stage(f"compact {fold}"):
             log = engine.reader.table(backing.path, version)
             if note.tail_negatives:
                 _check_weights(backing, log, version)
             rows = _tail(engine, backing, log) if fold is Fold.TAIL else _base(engine, backing, log, note)
-            return _commit(engine, backing, rows, fold, version, note)
+            committed = _commit(engine, backing, rows, fold, version, note)
     finally:
         engine.reader.clean()
+    follow(engine, backing, version, committed)
+    return committed
 
 
 def _tail(engine: Engine, backing: BackingTable, log: DataFrame) -> DataFrame:
@@ -84,7 +86,7 @@ def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNot
 
 def _commit(engine: Engine, backing: BackingTable, rows: DataFrame, fold: Fold, version: int, note: CommitNote) -> int:
     level = TAIL if fold is Fold.TAIL else BASE
-    marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False)
+    marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False, swap=None)
     if fold is Fold.BASE:
         marked = replace(marked, tail_rows=0, tail_files=0, tail_negatives=False)
     if not engine.commits_directly(backing):

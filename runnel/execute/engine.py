@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import count
 
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
@@ -14,7 +15,9 @@ from runnel.algebra import Facts
 from runnel.definition import Definition, SourceRef
 from runnel.differentiate import ChangePlan, Root, differentiate, recompute
 from runnel.errors import DefinitionError
+from runnel.execute.jobs import Jobs
 from runnel.execute.lookup import SparkLookup
+from runnel.execute.memo import Memo
 from runnel.execute.prepare import rebind
 from runnel.schedule.graph import Graph
 from runnel.settings import Settings
@@ -25,7 +28,7 @@ from runnel.sources.held import Held, collect
 from runnel.sources.reader import Reader
 from runnel.sources.source import Source
 from runnel.sources.stream_table import StreamTableSource
-from runnel.state import Catalog
+from runnel.state import Catalog, Entry
 from runnel.tables.backing import BackingTable
 from runnel.tables.content import LogFacts, finished_sql
 
@@ -37,9 +40,29 @@ PLANS = 2000
 """Plans kept at once; a stream table has a few, one for each set of sources that change together."""
 
 
+@dataclass(frozen=True)
+class Known:
+    """The stream tables of a catalog at one revision of it."""
+
+    revision: int
+    entries: dict[str, Entry]
+    definitions: dict[str, Definition]
+    graph: Graph
+
+
+def _trim_held(held: dict[tuple[object, ...], Held | None]) -> None:
+    while len(held) > HELD or (len(held) > 1 and sum(h.table.nbytes for h in held.values() if h is not None) > HELD_BYTES):
+        del held[next(iter(held))]
+
+
+def _trim_plans(plans: dict[tuple[str, Facts], ChangePlan]) -> None:
+    while len(plans) > PLANS:
+        del plans[next(iter(plans))]
+
+
 @dataclass
 class Engine:
-    """One connection. Caches are keyed by what they were made from, so they never go stale."""
+    """One connection. Caches are keyed by what they were made from, so they never go stale, and shared by all workers."""
 
     spark: SparkSession
     settings: Settings
@@ -47,15 +70,42 @@ class Engine:
     reader: Reader
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     """The clock that queries with current_timestamp() and its like read, once per refresh."""
-    _logs: dict[str, DeltaLog] = field(default_factory=dict)
-    _roots: dict[str, Root] = field(default_factory=dict)
-    _plans: dict[tuple[str, Facts], ChangePlan] = field(default_factory=dict)
-    _recomputes: dict[str, ChangePlan] = field(default_factory=dict)
-    _held: dict[tuple[object, ...], Held | None] = field(default_factory=dict)
+    pool: str | None = None
+    """The scheduler pool of a worker: with fair scheduling, the jobs of one do not wait for all those of another."""
+    _logs: Memo[str, DeltaLog] = field(default_factory=Memo)
+    _roots: Memo[str, Root] = field(default_factory=Memo)
+    _plans: Memo[tuple[str, Facts], ChangePlan] = field(default_factory=lambda: Memo(_trim_plans))
+    _recomputes: Memo[str, ChangePlan] = field(default_factory=Memo)
+    _held: Memo[tuple[object, ...], Held | None] = field(default_factory=lambda: Memo(_trim_held))
+    _known: list[Known] = field(default_factory=list)
+    _workers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def worker(self) -> Engine:
+        """An engine for one thread: with a reading session and a scheduler pool of its own, everything else shared."""
+        return replace(self, reader=Reader(self.spark, self.settings.kernel_reads), pool=f"runnel-{next(self._workers)}")
+
+    def jobs(self, name: str) -> Jobs:
+        """The Spark jobs of one piece of work on a stream table."""
+        return Jobs(self.spark, name, self.pool)
+
+    def known(self) -> Known:
+        """What the catalog has, read anew only when it changed."""
+        revision = self.catalog.revision()
+        last = self._known[-1] if self._known else None
+        if last is not None and last.revision == revision:
+            return last
+        entries = {e.name: e for e in self.catalog.entries()}
+        definitions = {
+            n: last.definitions[n] if last is not None and last.entries.get(n) == e else Definition.from_dict(e.definition)
+            for n, e in entries.items()
+        }
+        found = Known(revision, entries, definitions, graph_of(definitions, last.graph if last is not None else None))
+        self._known[:] = [found]
+        return found
 
     def definitions(self) -> dict[str, Definition]:
         """Every stream table by name, as the catalog has it."""
-        return {e.name: Definition.from_dict(e.definition) for e in self.catalog.entries()}
+        return dict(self.known().definitions)
 
     @cached_property
     def parallelism(self) -> int:
@@ -63,32 +113,37 @@ class Engine:
         return 8 if is_remote() else int(self.spark.sparkContext.defaultParallelism)
 
     def graph(self) -> Graph:
-        """Who reads whom."""
-        return Graph({name: definition.source_keys for name, definition in self.definitions().items()})
+        """Who reads whom, and who is refreshed together."""
+        return self.known().graph
 
     def backing(self, name: str) -> BackingTable:
         """The backing table of a stream table, or an error that names those that exist."""
-        entry = self.catalog.get(name)
+        known = self.known()
+        entry = known.entries.get(name)
         if entry is None:
-            names = [e.name for e in self.catalog.entries()]
+            names = list(known.entries)
             raise DefinitionError(
                 f'stream table "{name}" does not exist',
                 code="STREAM_TABLE_NOT_FOUND",
                 detail=f"Stream tables are {', '.join(names)}." if names else "There are no stream tables yet.",
                 hint="Create it with CREATE STREAM TABLE, or run `runnel repair` if its backing table exists.",
             )
-        return BackingTable(entry.path, Definition.from_dict(entry.definition), self.log(entry.path))
+        return BackingTable(entry.path, known.definitions[name], self.log(entry.path))
 
     def log(self, path: str) -> DeltaLog:
-        return self._logs.setdefault(path, DeltaLog(path))
+        return self._logs.get(path, lambda: DeltaLog(path))
 
     def source(self, ref: SourceRef) -> Source:
         """A source as the definition names it. A stream table is found by its name, since replacing it moves its files."""
         if ref.kind == "delta":
             return DeltaSource(ref.key, self.log(ref.path), direct=self.settings.direct_change_files)
         upstream = self.backing(ref.key)
-        layout = upstream.definition.layout
-        return StreamTableSource(ref.key, upstream.log, layout, lambda log, tail, negatives: finished_sql(layout, log, LogFacts(tail, negatives)))
+        return StreamTableSource(
+            ref.key,
+            upstream.log,
+            upstream.definition.layout,
+            lambda layout, log, tail, negatives: finished_sql(layout, log, LogFacts(tail, negatives)),
+        )
 
     def commits_directly(self, backing: BackingTable) -> bool:
         """Whether delta-rs commits what Spark wrote: when allowed, and when this process can see the files itself."""
@@ -99,44 +154,40 @@ class Engine:
 
     def root(self, definition: Definition) -> Root:
         """The maintained tree of an incremental definition, bound once per process."""
-        if definition.id not in self._roots:
-            self._roots[definition.id] = rebind(definition, self.lookup(), self.settings)[1]
-        return self._roots[definition.id]
+        return self._roots.get(definition.id, lambda: rebind(definition, self.lookup(), self.settings)[1])
 
     def plan(self, definition: Definition, facts: Facts) -> ChangePlan:
         """The change plan of an incremental definition for a set of facts, made once per process."""
-        key = (definition.id, facts)
-        if key not in self._plans:
-            if len(self._plans) >= PLANS:
-                self._plans.clear()
-            self._plans[key] = differentiate(self.root(definition), facts, self.settings.laws)
-        return self._plans[key]
+        return self._plans.get((definition.id, facts), lambda: differentiate(self.root(definition), facts, self.settings.laws))
 
     def recompute(self, definition: Definition) -> ChangePlan:
         """The plan of a first load, made once per process."""
-        if definition.id not in self._recomputes:
-            self._recomputes[definition.id] = recompute(self.root(definition), None)
-        return self._recomputes[definition.id]
+        return self._recomputes.get(definition.id, lambda: recompute(self.root(definition), None))
 
     def clear_caches(self) -> None:
         """Forget bound trees, plans and what was read of logs."""
-        self._roots.clear()
-        self._plans.clear()
-        self._recomputes.clear()
-        self._logs.clear()
-        self._held.clear()
+        for memo in (self._roots, self._plans, self._recomputes, self._logs, self._held):
+            memo.forget()
+        self._known.clear()
 
     def held(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:
-        """A small change at hand. Stream tables that read the same change one after the other share one reading."""
+        """A small change at hand. Stream tables that read the same change share one reading of all columns that any of them reads."""
+        columns = frozenset(c.lower() for c in columns)
+        for wanted in dict.fromkeys((columns | self._columns(facts.key), columns)):
+            held = self._read(source, facts, wanted)
+            if held is not None:
+                return held.only(columns)
+        return None
+
+    def _read(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:
         key = (facts.key, facts.table_id, facts.before, facts.after, columns)
-        if key not in self._held:
-            self._held[key] = source.held(facts, columns) or self._collected(source, facts, columns)
-            while len(self._held) > HELD or sum(h.table.nbytes for h in self._held.values() if h is not None) > HELD_BYTES:
-                oldest = next(iter(self._held))
-                if oldest == key:
-                    break
-                del self._held[oldest]
-        return self._held[key]
+        return self._held.get(key, lambda: source.held(facts, columns) or self._collected(source, facts, columns))
+
+    def _columns(self, key: str) -> frozenset[str]:
+        """The columns of a table that any stream table reads, as far as definitions name them."""
+        known = self.known()
+        refs = (ref for reader in known.graph.readers.get(key, ()) for ref in known.definitions[reader].sources if ref.key == key)
+        return frozenset(column for ref in refs for column in ref.columns)
 
     def _collected(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:
         """A small change that this process cannot read by itself: of a grouped stream table, or behind deletion vectors."""
@@ -146,7 +197,15 @@ class Engine:
             return collect(source.change(self.reader, facts), columns)
 
     def forget(self, definition_id: str) -> None:
-        self._roots.pop(definition_id, None)
-        self._recomputes.pop(definition_id, None)
-        for key in [k for k in self._plans if k[0] == definition_id]:
-            del self._plans[key]
+        for memo in (self._roots, self._recomputes):
+            memo.forget(lambda key: key == definition_id)
+        self._plans.forget(lambda key: key[0] == definition_id)
+
+
+def graph_of(definitions: Mapping[str, Definition], before: Graph | None = None) -> Graph:
+    """Who reads whom, with the groups that users declared; what is known of an earlier graph is taken over."""
+    groups: dict[str, list[str]] = {}
+    for name, definition in definitions.items():
+        if definition.group:
+            groups.setdefault(definition.group, []).append(name)
+    return (before or Graph()).changed_to({n: d.source_keys for n, d in definitions.items()}, {g: tuple(members) for g, members in groups.items()})

@@ -10,7 +10,6 @@ from runnel.bind import bind
 from runnel.differentiate import differentiate, recompute
 from runnel.errors import RunnelError
 from runnel.execute.engine import Engine
-from runnel.execute.jobs import Jobs
 from runnel.execute.prepare import rebind
 from runnel.execute.refresh import STAGES, STORED, Work, changes, decision, plan, probe
 from runnel.observe.record import Action
@@ -40,7 +39,7 @@ def explain(engine: Engine, name: str, trace: bool = False) -> Explanation:
     """Walk the stages of a refresh up to the plan, without running or writing anything."""
     backing = engine.backing(name)
     definition = backing.definition
-    work = Work(engine, backing, False, Jobs(engine.spark, name))
+    work = Work(engine, backing, False, engine.jobs(name))
     borders = {"definition": str(definition), "layout": str(definition.layout)}
     try:
         if definition.incremental:

@@ -9,7 +9,6 @@ from runnel.algebra import Facts
 from runnel.differentiate import differentiate
 from runnel.execute.cost import Estimate
 from runnel.execute.engine import Engine
-from runnel.execute.jobs import Jobs
 from runnel.execute.refresh import Work, decision, probe
 from runnel.execute.weigh import Weighing, weigh
 from runnel.observe.record import Action, RefreshRecord
@@ -55,7 +54,7 @@ class CostExplanation:
 
 def explain_cost(engine: Engine, name: str) -> CostExplanation:
     """Walk the stages of a refresh up to the decision, without running or writing anything."""
-    work = Work(engine, engine.backing(name), False, Jobs(engine.spark, name))
+    work = Work(engine, engine.backing(name), False, engine.jobs(name))
     probe(work)
     decision(work)
     assumed = ""

@@ -32,8 +32,9 @@ class Spent:
 class Jobs:
     """Names and counts the jobs of one refresh. On Spark Connect, where jobs cannot be counted, `count` is None."""
 
-    def __init__(self, spark: SparkSession, table: str) -> None:
+    def __init__(self, spark: SparkSession, table: str, pool: str | None = None) -> None:
         self.table = table
+        self.pool = pool
         self.group = f"runnel-{uuid.uuid4().hex}"
         self.context = None if is_remote() else spark.sparkContext
 
@@ -44,10 +45,12 @@ class Jobs:
             return
         self.context.setJobGroup(self.group, f"{self.table}: {name}")
         self.context.setJobDescription(f"{self.table}: {name}")
+        if self.pool is not None:
+            self.context.setLocalProperty("spark.scheduler.pool", self.pool)
         try:
             yield
         finally:
-            for key in ("spark.jobGroup.id", "spark.job.description"):
+            for key in ("spark.jobGroup.id", "spark.job.description", *(("spark.scheduler.pool",) if self.pool is not None else ())):
                 self.context.setLocalProperty(key, None)  # type: ignore[arg-type]
 
     @property

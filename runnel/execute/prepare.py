@@ -56,7 +56,7 @@ def prepare(
         refuse.nondeterministic(tree)
     if not relations:
         raise DefinitionError("the query reads no table", code="NO_SOURCE", hint="Select from at least one Delta table or stream table.")
-    if name in relations:
+    if name in relations and not (settings.allow_circular and name in backing):
         raise DefinitionError(
             f'"{name}" reads itself', code="CYCLE", detail=f"{name} -> {name}.", hint="Read another table, or give the stream table another name."
         )

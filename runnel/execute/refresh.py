@@ -10,17 +10,19 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from runnel.algebra import WEIGHT, Face, Steps
 from runnel.algebra.scan import columns_read
 from runnel.algebra.steps import slug
 from runnel.bind import clock
+from runnel.bind.expand import split_key
 from runnel.definition import Definition
 from runnel.differentiate import ChangePlan, recompute
 from runnel.differentiate.layout import Layout
@@ -33,19 +35,22 @@ from runnel.execute.engine import Engine
 from runnel.execute.gather import Gathering, gather, gatherings
 from runnel.execute.jobs import Jobs
 from runnel.execute.near import shares, version_of
-from runnel.execute.prepare import prepare
+from runnel.execute.prepare import Prepared, prepare
 from runnel.execute.provide import Provider
 from runnel.execute.query import pinned_query
 from runnel.execute.records import finish_orphans
 from runnel.execute.trouble import runtime
 from runnel.execute.weigh import Weighing, weigh
 from runnel.observe.record import Action, RefreshRecord, Stage
+from runnel.schedule.cut import differing, merged
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.held import Held
 from runnel.sources.reader import SOUND
 from runnel.sources.source import Source
+from runnel.sources.stream_table import REFLECTS, SWAP
 from runnel.state import Entry
-from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written
+from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written, conflict
+from runnel.tables.view import create_view
 
 log = logging.getLogger("runnel")
 
@@ -61,6 +66,14 @@ SMALL_CHANGE = 1_000_000
 """Up to this many changed rows, adaptive execution is switched off. A choice, not yet a measurement of ours."""
 
 
+@dataclass(frozen=True)
+class Swap:
+    """A change of definition: the one in force so far, and the schema in which the new one is stored."""
+
+    old: Definition
+    schema: StructType
+
+
 @dataclass
 class Work:
     """What the stages of one refresh hand on. Each field is set by the stage named beside it and only read after."""
@@ -69,6 +82,10 @@ class Work:
     backing: BackingTable
     full: bool
     jobs: Jobs
+    upto: Mapping[str, int] = field(default_factory=dict)  # the caller: versions beyond which sources are not read
+    given: Mapping[str, Source] = field(default_factory=dict)  # the caller: sources that are read in place of the stored ones
+    why: str = ""  # the caller: why it is computed anew, when not because somebody asked
+    swap: Swap | None = None  # the caller: that the definition changes with this refresh
     version: int = -1  # probe
     note: CommitNote = field(default_factory=lambda: CommitNote("create", 0, {}))  # probe
     sources: dict[str, Source] = field(default_factory=dict)  # probe
@@ -86,7 +103,12 @@ class Work:
 
     @property
     def first(self) -> bool:
-        return self.note.epoch == 0
+        """Nothing that is stored counts: there is nothing yet, or it is stored in another way."""
+        return self.note.epoch == 0 or self.relaid
+
+    @property
+    def relaid(self) -> bool:
+        return self.swap is not None and self.swap.old.layout != self.layout
 
     @property
     def direct(self) -> bool:
@@ -103,15 +125,31 @@ class Work:
         return self.backing.definition.layout
 
 
-def refresh(engine: Engine, name: str, full: bool = False) -> RefreshRecord:
-    """Move one stream table's frontier to the latest versions of its sources."""
+def refresh(
+    engine: Engine,
+    name: str,
+    full: bool = False,
+    upto: Mapping[str, int] | None = None,
+    given: Mapping[str, Source] | None = None,
+    why: str = "",
+    become: Prepared | None = None,
+) -> RefreshRecord:
+    """Move one stream table's frontier to the latest versions of its sources, or to those of `upto` for the sources named there.
+
+    A frontier that is beyond `upto` already stays. `given` are sources to read in place of the stored ones. With `become` the content
+    turns into that of another definition in the same single commit.
+    """
     started = time.perf_counter()
     settings = engine.settings
     with engine.catalog.lease(name, wait=settings.lock_wait_seconds, ttl=settings.lock_lease_seconds) as lease:
         finish_orphans(engine, name)
         began = datetime.now(UTC).isoformat(timespec="milliseconds")
         for attempt in range(1, ATTEMPTS + 1):
-            work = Work(engine, engine.backing(name), full, Jobs(engine.spark, name), started=began)
+            backing = engine.backing(name)
+            swap = None if become is None else Swap(backing.definition, become.schema)
+            if become is not None:
+                backing = BackingTable(backing.path, become.definition, backing.log)
+            work = Work(engine, backing, full or swap is not None, engine.jobs(name), upto or {}, given or {}, why, swap, started=began)
             stages: list[Stage] = []
             try:
                 _run(work, stages, lease.check)
@@ -149,6 +187,8 @@ def _run(work: Work, stages: list[Stage], still_mine: Callable[[], None]) -> Non
         try:
             with work.jobs.stage(stage.__name__):
                 stage(work)
+            if stage is probe:
+                _check_one_cut(work)
         finally:
             stages.append(Stage(stage.__name__, round((time.perf_counter() - before) * 1000, 1)))
         if work.decision.action is Action.NO_DATA and not work.decision.moves:
@@ -159,15 +199,39 @@ def probe(work: Work) -> None:
     """Where are we, and what happened to the sources since? No Spark job."""
     definition = work.backing.definition
     work.version, work.note = work.backing.note()
+    if work.swap is None and work.note.definition_id not in ("", definition.id):
+        take_over(work.engine, work.backing.in_force(), definition.id)
+        raise conflict(definition.name)
+    upto = {**_published(work), **work.upto}
     for ref in definition.sources:
-        source = work.engine.source(ref)
-        version, table_id = work.note.frontier.get(ref.key, (None, None))
+        source = work.given.get(ref.key) or work.engine.source(ref)
+        version, table_id = (None, None) if work.swap else work.note.frontier.get(ref.key, (None, None))
         work.sources[ref.key] = source
-        work.facts.append(source.probe(version, table_id, ref.columns))
+        work.facts.append(source.probe(version, table_id, ref.columns, upto.get(ref.key)))
     if definition.clocks:
         work.clock = work.engine.now().strftime("%Y-%m-%d %H:%M:%S.%f+00:00")
         zone = work.engine.reader.session.conf.get("spark.sql.session.timeZone") or "UTC"
         work.clocks = clock.moved(definition.clocks, work.note.extra.get("clock"), work.clock, zone)
+
+
+def _published(work: Work) -> dict[str, int]:
+    """Stream tables that are published with others are read as published, never half-way to the next cut."""
+    streams = [r.key for r in work.backing.definition.sources if r.kind == "stream" and r.key not in work.upto]
+    return {name: p.version for name, p in work.engine.catalog.published(streams).items()} if streams else {}
+
+
+def _check_one_cut(work: Work) -> None:
+    """All that a refresh reads must reflect a common source at one version: else the result would be of no moment at all."""
+    apart = differing(work.sources[f.key].reflects(f.after) for f in work.facts)
+    if apart:
+        key, (low, high) = next(iter(sorted(apart.items())))
+        name = work.backing.definition.name
+        raise Transient(
+            f'what "{name}" reads reflects {key} at two versions',
+            code="CUTS_DIFFER",
+            detail=f"One of its sources reflects version {low}, another one version {high}.",
+            hint=f"Refresh {name} by its name, which brings them to one cut.",
+        )
 
 
 def changes(work: Work) -> None:
@@ -192,6 +256,8 @@ def decision(work: Work) -> None:
     if (work.clocks or any(f.changed for f in work.facts)) and not any(f.broken for f in work.facts):
         work.weighing = weigh(work.engine, work.backing, work.note, work.facts, work.sources, work.plan, _pruned(work))
     work.decision = decide(definition, work.facts, work.first, work.full, work.clocks, work.weighing.choice if work.weighing else None)
+    if work.why and work.decision.action is Action.FULL:
+        work.decision = replace(work.decision, reason=work.why)
     enforce(definition, work.decision)
     if any(f.kind is Kind.SCHEMA for f in work.facts):
         _still_fits(work)
@@ -268,13 +334,34 @@ def write(work: Work) -> None:
 def commit(work: Work) -> None:
     """One Delta commit: the files, the frontier, the action and its reason."""
     note = _note(work)
+    anew = BASE if work.relaid else None
+    if work.relaid:
+        _keep_view(work)
     if work.direct or work.empty:
-        work.committed = work.backing.commit(work.version, work.written, note)
-        return
-    with work.engine.reader.lock, work.engine.reader.configured(**_sized(work)):
-        rows = change_of(work)
-        work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, rows, BASE if work.first else TAIL, note)
-    work.written = Written((), sum(_count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
+        schema = work.swap.schema if work.swap is not None and work.relaid else None
+        work.committed = work.backing.commit(work.version, work.written, note, anew, schema)
+    else:
+        with work.engine.reader.lock, work.engine.reader.configured(**_sized(work)):
+            rows = change_of(work)
+            work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, rows, BASE if work.first else TAIL, note, anew)
+        work.written = Written((), sum(_count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
+    if work.swap is not None:
+        take_over(work.engine, work.backing, work.swap.old.id)
+
+
+def _keep_view(work: Work) -> None:
+    """Until there is a view for the new way of storing, the old one shows the version that it can read."""
+    assert work.swap is not None
+    seen = work.engine.catalog.published([work.swap.old.name]).get(work.swap.old.name)
+    version = seen.version if seen is not None else work.version
+    create_view(work.engine.spark, work.swap.old, work.backing.path, split_key(work.swap.old.name), version)
+
+
+def take_over(engine: Engine, backing: BackingTable, old_id: str) -> None:
+    """Write down everywhere which definition is in force; its commit has it already."""
+    backing.set_definition(backing.definition)
+    engine.catalog.swap(old_id, entry_of(backing))
+    engine.forget(old_id)
 
 
 def compaction(work: Work) -> None:
@@ -362,9 +449,9 @@ def _note(work: Work) -> CommitNote:
     rows = work.written.rows if direct else None
     negatives = work.written.negatives if direct else not work.first
     files = len(work.written.adds) if direct else 1
-    old = work.note
+    old = replace(work.note, tail_rows=0, tail_files=0, tail_negatives=False) if work.relaid else work.note
     return CommitNote(
-        kind="refresh",
+        kind=SWAP if work.relaid else "refresh",
         epoch=old.epoch + 1,
         frontier=frontier,
         action=work.decision.action,
@@ -377,7 +464,9 @@ def _note(work: Work) -> CommitNote:
         tail_negatives=old.tail_negatives or (negatives and not work.first),
         base_rows=(rows or 0) if work.first else old.base_rows,
         started_at=work.started,
-        extra={"clock": work.clock} if work.clock else {},
+        definition_id=work.backing.definition.id,
+        swap={"definition": work.backing.definition.as_dict(), "layout": work.swap.old.layout.as_dict()} if work.swap else None,
+        extra={REFLECTS: merged(work.sources[f.key].reflects(f.after) for f in work.facts)} | ({"clock": work.clock} if work.clock else {}),
     )
 
 

@@ -43,6 +43,7 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None, conf
         .config("spark.ui.enabled", os.environ.get("RUNNEL_SPARK_UI", "false"))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.scheduler.mode", "FAIR")  # refreshes that run side by side share the cores instead of queueing
         # Delta replays a table's log in 50 tasks by default; a warehouse on one machine needs two.
         .config("spark.databricks.delta.snapshotPartitions", "2")
     )

@@ -56,8 +56,9 @@ def vacuum(engine: Engine, backing: BackingTable, hours: float) -> Vacuumed:
 
 
 def slowest_reader(engine: Engine, backing: BackingTable) -> int:
-    """The oldest version that a stream table above reflects; the latest one when nobody reads this table."""
+    """The oldest version that a stream table above reflects, or that is published; the latest one when there is neither."""
     name, versions = backing.definition.name, [backing.log.version()]
+    versions += [p.version for p in engine.catalog.published([name]).values()]
     for definition in engine.definitions().values():
         if name in definition.source_keys:
             try:

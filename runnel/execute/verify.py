@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from runnel.algebra import Column
 from runnel.execute.engine import Engine
-from runnel.execute.jobs import Jobs
 from runnel.execute.query import pinned_query
 from runnel.sources.reader import SOUND
 from runnel.tables.content import finished_sql, quote
@@ -50,7 +49,7 @@ def verify(engine: Engine, name: str) -> Verification:
     version, note = backing.note()
     definition, reader = backing.definition, engine.reader
     try:
-        with reader.lock, reader.configured(**SOUND), Jobs(engine.spark, name).stage("verify"):
+        with reader.lock, reader.configured(**SOUND), engine.jobs(name).stage("verify"):
             if note.epoch == 0:
                 return Verification(name, True, 0, {})
             sources = {s.key: engine.source(s) for s in definition.sources}

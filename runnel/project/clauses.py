@@ -39,12 +39,13 @@ CLAUSES: tuple[Clause, ...] = (
         "properties", lambda found: f"TBLPROPERTIES ({', '.join(f'{literal(k)} = {literal(v)}' for k, v in sorted(found.items()))})" if found else ""
     ),
     Clause("mode", lambda mode: f"REFRESH MODE {mode}" if mode is not Mode.AUTO else ""),
+    Clause("schedule", str),
 )
 
 
 def said(statement: Statement, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The options that a statement asks for; what it leaves open is as the project's defaults have it."""
-    standard = {"mode": Mode.AUTO, **defaults}
+    standard = {"mode": Mode.AUTO, "schedule": "", **defaults}
     values = {c.option: getattr(statement, c.option) for c in CLAUSES}
     return {option: standard.get(option) if value is None else value for option, value in values.items()}
 

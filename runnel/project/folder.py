@@ -15,10 +15,11 @@ from runnel.observe.record import Mode, mode_of
 from runnel.project import pipeline_spec
 from runnel.project.declare import Declarations, declarations, sql_files
 from runnel.project.names import Home
+from runnel.schedule.schedules import parse_schedule
 
 FILE = "runnel.toml"
 KEYS: dict[str, type] = {"warehouse": str, "catalog": str, "sql": str, "schema": str, "defaults": dict, "settings": dict, "spark": dict}
-DEFAULTS = ("mode",)
+DEFAULTS = ("mode", "schedule")
 TEMPLATE = """# What is here holds for every `runnel` command in this folder and below it; the command line wins.
 
 warehouse = "runnel-warehouse"
@@ -31,7 +32,8 @@ sql = "sql"
 # schema = "default"
 
 [defaults]
-# mode = "AUTO"  # of definitions that do not name one: AUTO, DIFFERENTIAL, STRICT or FULL
+# mode = "AUTO"         # of definitions that do not name one: AUTO, DIFFERENTIAL, STRICT or FULL
+# schedule = "EVERY 5m"
 
 [settings]
 # history_days = 30.0  # docs/settings.md lists all of them
@@ -127,7 +129,7 @@ def _project(file: Path, data: dict[str, Any], environ: Mapping[str, str]) -> Pr
         (Path(_at(file, data.get("sql", "sql"))),),
         data.get("settings", {}),
         spark,
-        {"mode": _mode(file, defaults["mode"])} if "mode" in defaults else {},
+        {key: _default(file, key, text) for key, text in defaults.items()},
     )
 
 
@@ -180,6 +182,16 @@ def _check(file: Path, prefix: str, values: Mapping[str, Any], known: Mapping[st
         if not isinstance(value, known[key]):
             what = "a table, as [" + key + "]" if known[key] is dict else "a text in quotes"
             raise _wrong(file, f'key "{prefix}{key}" cannot be {value!r}', f"Write {what}.")
+
+
+def _default(file: Path, key: str, text: str) -> Mode | str:
+    if key == "mode":
+        return _mode(file, text)
+    try:
+        return str(parse_schedule(text))
+    except DefinitionError as error:
+        error.file, error.position = str(file), None
+        raise
 
 
 def _mode(file: Path, text: str) -> Mode:

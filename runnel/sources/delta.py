@@ -9,7 +9,7 @@ The change between two versions is read in the cheapest way that its features al
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -37,16 +37,17 @@ class DeltaSource:
         self.log = log
         self.direct = direct
 
-    def probe(self, before: int | None, table_id: str | None, columns: dict[str, str]) -> SourceFacts:
-        after, identity = self.log.version(), self.log.table_id()
+    def probe(self, before: int | None, table_id: str | None, columns: dict[str, str], upto: int | None = None) -> SourceFacts:
+        latest, identity = self.log.version(), self.log.table_id()
+        after = latest if upto is None else min(upto, latest)
         if before is None:
             return SourceFacts(self.key, Kind.MIXED, None, after, identity, rows=None, reason="first load")
         if table_id is not None and identity != table_id:
             return SourceFacts(self.key, Kind.REPLACED, before, after, identity, reason="another table stands in its place")
-        if after < before:
-            return SourceFacts(self.key, Kind.REPLACED, before, after, identity, reason=f"its version went back from {before} to {after}")
-        if after == before:
-            return SourceFacts(self.key, Kind.UNCHANGED, before, after, identity)
+        if latest < before:
+            return SourceFacts(self.key, Kind.REPLACED, before, after, identity, reason=f"its version went back from {before} to {latest}")
+        if after <= before:
+            return SourceFacts(self.key, Kind.UNCHANGED, before, before, identity)
         try:
             commits = list(self.log.commits(before, after))
         except FileNotFoundError:
@@ -63,16 +64,20 @@ class DeltaSource:
         data = [c for c in commits if c.data]
         if not data:
             return SourceFacts(self.key, Kind.NEUTRAL, before, after, identity)
-        missing = self._missing(data)
+        missing = self._missing(data, after)
         if missing:
             return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"file {missing} was vacuumed")
         kind = Kind.INSERT_ONLY if all(c.adds and not c.removes and not c.cdcs for c in data) else Kind.MIXED
         return SourceFacts(self.key, kind, before, after, identity, rows=_rows(data), via=self._way(commits, before))
 
-    def _missing(self, commits: list[Commit]) -> str | None:
-        """A file that the change or the before-face needs: those removed since, and the change files."""
+    def reflects(self, version: int) -> Mapping[str, int]:
+        return {self.key: version}
+
+    def _missing(self, commits: list[Commit], after: int) -> str | None:
+        """A file that the change or one of the faces needs: those removed since, the change files, and short of the latest version what came."""
+        past = after < self.log.version()
         for commit in commits:
-            for action in (*commit.removes, *commit.cdcs):
+            for action in (*commit.removes, *commit.cdcs, *(commit.adds if past else ())):
                 if not self.log.has_file(action["path"]):
                     return str(action["path"])
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +44,10 @@ class Commit:
 
 
 class DeltaLog:
-    """The log of the table at `path`. Cheap to ask again: the version is probed upwards from the last one seen."""
+    """The log of the table at `path`. Cheap to ask again: the version is probed upwards from the last one seen.
+
+    Several threads may ask; what has to be of one version is looked up under the lock.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -54,9 +58,14 @@ class DeltaLog:
         self._born: tuple[int, int] | None = None
         self._checkpoint: tuple[int, int] | None = None
         self._commits: dict[int, Commit] = {}
+        self._lock = threading.RLock()
 
     def table(self) -> DeltaTable:
         """The table at its latest version, loaded incrementally."""
+        with self._lock:
+            return self._loaded()
+
+    def _loaded(self) -> DeltaTable:
         try:
             born = self._birth()
             if self._table is None or born != self._born:
@@ -89,7 +98,8 @@ class DeltaLog:
 
     def files(self) -> list[dict[str, Any]]:
         """The files of the latest version with their statistics."""
-        return _listed(self.table())
+        with self._lock:
+            return _listed(self.table())
 
     def size(self) -> int:
         """Bytes of the files of the latest version."""
@@ -101,25 +111,27 @@ class DeltaLog:
 
     def _counted(self) -> tuple[int, int, int | None]:
         """Version, bytes and rows, counted once per version."""
-        table = self.table()
-        if self._files is None or self._files[0] != table.version():
-            files = pa.table(table.get_add_actions(flatten=True))
-            counts = files.column("num_records").to_pylist() if "num_records" in files.column_names else [None] * files.num_rows
-            rows = None if any(c is None for c in counts) else sum(counts)
-            self._files = (table.version(), sum(files.column("size_bytes").to_pylist()), rows)
-        return self._files
+        with self._lock:
+            table = self.table()
+            if self._files is None or self._files[0] != table.version():
+                files = pa.table(table.get_add_actions(flatten=True))
+                counts = files.column("num_records").to_pylist() if "num_records" in files.column_names else [None] * files.num_rows
+                rows = None if any(c is None for c in counts) else sum(counts)
+                self._files = (table.version(), sum(files.column("size_bytes").to_pylist()), rows)
+            return self._files
 
     def plain_files(self, version: int) -> list[dict[str, Any]] | None:
         """The files of a version with their statistics, when they are the table: Parquet without partitions, deletion vectors or renamed columns."""
-        if version not in self._plain:
-            table = self.table() if version == self.version() else DeltaTable(self.path, version=version)
-            features = set(table.protocol().reader_features or ())
-            mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
-            plain = not mapped and not table.metadata().partition_columns and features <= {"timestampNtz"}
-            self._plain[version] = _listed(table) if plain else None
-            while len(self._plain) > 8:
-                del self._plain[next(iter(self._plain))]
-        return self._plain[version]
+        with self._lock:
+            if version not in self._plain:
+                table = self.table() if version == self.version() else DeltaTable(self.path, version=version)
+                features = set(table.protocol().reader_features or ())
+                mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+                plain = not mapped and not table.metadata().partition_columns and features <= {"timestampNtz"}
+                self._plain[version] = _listed(table) if plain else None
+                while len(self._plain) > 8:
+                    del self._plain[next(iter(self._plain))]
+            return self._plain[version]
 
     def table_id(self) -> str:
         return str(self.table().metadata().id)
@@ -140,11 +152,12 @@ class DeltaLog:
             yield self.commit(version)
 
     def commit(self, version: int) -> Commit:
-        if version not in self._commits:
-            if len(self._commits) > 1000:
-                self._commits.clear()
-            self._commits[version] = _parse(version, self._read(version))
-        return self._commits[version]
+        with self._lock:
+            if version not in self._commits:
+                if len(self._commits) > 1000:
+                    self._commits.clear()
+                self._commits[version] = _parse(version, self._read(version))
+            return self._commits[version]
 
     def has_file(self, relative: str) -> bool:
         """Whether a data file is still there; assumed on storage that cannot be asked cheaply."""

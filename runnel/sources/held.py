@@ -82,6 +82,12 @@ class Held:
         fields = [StructField(n, f.dataType, f.nullable) for n, f in zip(names, self.schema.fields, strict=True)]
         return Held(self.table.rename_columns([*names, WEIGHT]), StructType(fields))
 
+    def only(self, columns: Collection[str]) -> Held:
+        """The same rows with some of their columns, each with its weight; they may cancel then."""
+        wanted = {c.lower() for c in columns}
+        fields = [f for f in self.schema.fields if f.name.lower() in wanted]
+        return self if len(fields) == len(self.schema.fields) else Held(self.table.select([*(f.name for f in fields), WEIGHT]), StructType(fields))
+
     def keys(self, columns: Sequence[str], keys: Sequence[str]) -> pa.Table:
         """The distinct values of some columns in the rows that are net over others."""
         names = {f.name.lower(): f.name for f in self.schema.fields}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from pyspark.sql import DataFrame
@@ -18,8 +18,14 @@ class Source(Protocol):
 
     key: str
 
-    def probe(self, before: int | None, table_id: str | None, columns: dict[str, str]) -> SourceFacts:
-        """What happened since version `before` to the columns that a query reads."""
+    def probe(self, before: int | None, table_id: str | None, columns: dict[str, str], upto: int | None = None) -> SourceFacts:
+        """What happened since version `before` to the columns that a query reads, up to a version, or up to the latest.
+
+        What was read already stays read: with `upto` before `before` nothing happened.
+        """
+
+    def reflects(self, version: int) -> Mapping[str, int]:
+        """The plain sources that its content at a version reflects, and at which versions: a plain source itself."""
 
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         """The rows at one version. Rows beyond the bounds may be left out."""

@@ -11,17 +11,18 @@ Compaction commits do not alter the sum and are passed over.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any
 
+from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from runnel.algebra import WEIGHT
-from runnel.differentiate.layout import CONTENT
+from runnel.differentiate.layout import CONTENT, Layout
 from runnel.sources.bounds import Bound
 from runnel.sources.delta_log import Commit, DeltaLog
 from runnel.sources.facts import Kind, SourceFacts
@@ -30,26 +31,36 @@ from runnel.sources.reader import Reader
 
 
 class StreamTableSource:
-    """See `Source`. `finish(relation, tail, negatives)` is the SQL of the content; given by the caller, since it belongs to `tables`."""
+    """See `Source`. `finish(layout, relation, tail, negatives)` is the SQL of the content; given by the caller, since it belongs to `tables`."""
 
-    def __init__(self, key: str, log: DeltaLog, layout: Any, finish: Callable[[str, bool, bool], str]) -> None:
+    def __init__(self, key: str, log: DeltaLog, layout: Layout, finish: Callable[[Layout, str, bool, bool], str], past: bool = False) -> None:
         self.key = key
         self.log = log
         self.layout = layout
         self.finish = finish
+        self.past = past
+        """It was stored otherwise then: its definition changed since."""
 
-    def probe(self, before: int | None, table_id: str | None, columns: dict[str, str]) -> SourceFacts:
-        after, identity = self.log.version(), self.log.table_id()
+    def as_of(self, version: int) -> StreamTableSource:
+        """The same table as it was laid out at a version."""
+        layout = layout_at(self.log, version, self.layout)
+        return self if layout is self.layout else StreamTableSource(self.key, self.log, layout, self.finish, past=True)
+
+    def probe(self, before: int | None, table_id: str | None, columns: dict[str, str], upto: int | None = None) -> SourceFacts:
+        latest, identity = self.log.version(), self.log.table_id()
+        after = latest if upto is None else min(upto, latest)
         if before is None:
             return SourceFacts(self.key, Kind.MIXED, None, after, identity, rows=None, reason="first load")
-        if identity != table_id or after < before:
+        if identity != table_id or latest < before:
             return SourceFacts(self.key, Kind.REPLACED, before, after, identity, reason="it was created anew")
-        if after == before:
-            return SourceFacts(self.key, Kind.UNCHANGED, before, after, identity)
+        if after <= before:
+            return SourceFacts(self.key, Kind.UNCHANGED, before, before, identity)
         try:
             appended = self._appended(before, after)
         except FileNotFoundError:
             return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"commits after version {before} were cleaned from its log")
+        if any(c.runnel and c.runnel.get("swap") and c.runnel["kind"] == SWAP for c in self.log.commits(before, after)):
+            return self._swapped(before, after, identity)
         if not appended:
             return SourceFacts(self.key, Kind.NEUTRAL, before, after, identity)
         for commit in appended:
@@ -57,10 +68,22 @@ class StreamTableSource:
                 if not self.log.has_file(add["path"]):
                     return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"file {add['path']} was vacuumed")
         notes = [c.runnel or {} for c in appended]
-        grows = self.layout.kind == "rows" and bool(self.layout.finish_change) and not any(n.get("negatives", True) for n in notes)
+        layout = self.as_of(after).layout
+        grows = layout.kind == "rows" and bool(layout.finish_change) and not any(n.get("negatives", True) for n in notes)
         counts = [n.get("rows_out") for n in notes]
         rows = None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
         return SourceFacts(self.key, Kind.INSERT_ONLY if grows else Kind.MIXED, before, after, identity, rows=rows, via="log")
+
+    def _swapped(self, before: int, after: int, identity: str) -> SourceFacts:
+        """Its query changed between the versions: where its columns stayed, the change is the difference of the contents."""
+        was, now = ([(c.name.lower(), c.type) for c in self.as_of(v).layout.output] for v in (before, after))
+        if was == now:
+            return SourceFacts(self.key, Kind.MIXED, before, after, identity, rows=None, via=SWAP)
+        moved = sorted({name for name, _ in {*was} ^ {*now}}) or [name for name, _ in now]
+        return SourceFacts(self.key, Kind.SCHEMA, before, after, identity, reason=f"its new query changed its columns: {', '.join(moved)}")
+
+    def reflects(self, version: int) -> Mapping[str, int]:
+        return reflected(self._note_at(version))
 
     def size(self) -> int:
         return self.log.size()
@@ -71,8 +94,9 @@ class StreamTableSource:
 
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         tail, negatives = self._tail_at(version)
-        types = {c.name.lower(): c.type for c in self.layout.output}
-        rows = self._over(reader, reader.table(self.log.path, version), tail, negatives)
+        now = self.as_of(version)
+        types = {c.name.lower(): c.type for c in now.layout.output}
+        rows = now._over(reader, reader.table(self.log.path, version), tail, negatives)
         return reduce(DataFrame.where, (b.predicate() for b in bounds if b.fits(types.get(b.column.lower(), ""))), rows)
 
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
@@ -83,6 +107,8 @@ class StreamTableSource:
 
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         """The appended rows, where finishing only gives them other names."""
+        if facts.via == SWAP or self.as_of(facts.after) is not self:
+            return None
         layout = self.layout
         if layout.kind != "rows" or not layout.renames or facts.before is None or self.log.local is None or (facts.rows or ROWS + 1) > ROWS:
             return None
@@ -97,19 +123,24 @@ class StreamTableSource:
         return found and found.renamed(list(names.values()))
 
     def few(self, facts: SourceFacts) -> bool:
+        if facts.via == SWAP:
+            return False
         compared = facts.rows if self.layout.finish_change else self.log.rows()
         return facts.before is not None and compared is not None and compared <= ROWS
 
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         assert facts.before is not None
-        if not self.layout.finish_change:
-            return _signed(self.at(reader, facts.after), 1).unionByName(_signed(self.at(reader, facts.before), -1))
-        rows = self.log_rows(reader, facts.before, facts.after)
-        return self._finished(reader, rows if self.layout.kind == "rows" else self._groups(reader, facts, rows))
+        now = self.as_of(facts.after)
+        if facts.via == SWAP or not now.layout.finish_change:
+            after, before = self.at(reader, facts.after), self.at(reader, facts.before)
+            return _signed(after, 1).unionByName(_signed(before, -1))
+        rows = now.log_rows(reader, facts.before, facts.after)
+        return now._finished(reader, rows if now.layout.kind == "rows" else now._groups(reader, facts, rows))
 
     def log_rows(self, reader: Reader, before: int, after: int) -> DataFrame:
         """The stored rows appended by refreshes after one version, up to another."""
-        schema = StructType.fromJson(json.loads(self.log.table().schema().to_json()))
+        table = DeltaTable(self.log.path, version=after) if self.past else self.log.table()
+        schema = StructType.fromJson(json.loads(table.schema().to_json()))
         paths = [self.log.full_path(a["path"]) for c in self._appended(before, after) for a in c.adds]
         if not paths:
             return reader.rows([], schema)
@@ -148,20 +179,45 @@ class StreamTableSource:
     def _over(self, reader: Reader, log: DataFrame, tail: bool, negatives: bool) -> DataFrame:
         """The finished content of a log, given what is known of its tail."""
         with reader.lock:
-            return reader.session.sql(self.finish(reader.register(log), tail, negatives))
+            return reader.session.sql(self.finish(self.layout, reader.register(log), tail, negatives))
 
     def _tail_at(self, version: int) -> tuple[bool, bool]:
         """Whether the log has a tail at a version, and negatives in it, as the note in force says."""
+        note = self._note_at(version)
+        return bool(note.get("tail_files", 1)), bool(note.get("tail_negatives", True))
+
+    def _note_at(self, version: int) -> dict[str, Any]:
+        """The note in force at a version, nothing where the log was cleaned."""
         for at in range(version, -1, -1):
             try:
                 note = self.log.commit(at).runnel
             except FileNotFoundError:
                 break
             if note:
-                return bool(note.get("tail_files", 1)), bool(note.get("tail_negatives", True))
-        return True, True
+                return note
+        return {}
 
 
+def layout_at(log: DeltaLog, version: int, now: Layout) -> Layout:
+    """How a stream table was stored at a version: as before the first change of its definition that came after it, or as now."""
+    for later in range(version + 1, log.version() + 1):
+        try:
+            note = log.commit(later).runnel
+        except FileNotFoundError:
+            continue
+        if note and note.get("swap") and note["kind"] == SWAP:
+            return Layout.from_dict(note["swap"]["layout"])
+    return now
+
+
+def reflected(note: Mapping[str, Any]) -> dict[str, int]:
+    """The plain sources that a note says its content reflects; nothing in notes of versions of Runnel that did not say."""
+    return {key: int(version) for key, version in (note.get("extra") or {}).get(REFLECTS, {}).items()}
+
+
+REFLECTS = "reflects"
+SWAP = "swap"
+"""A commit that puts the content of a new query, stored in a new way, in place of all that was there."""
 STORED = "__runnel_stored"
 
 

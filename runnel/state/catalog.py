@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,11 +14,13 @@ from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from runnel.errors import DefinitionError
 from runnel.observe.record import RefreshRecord
+from runnel.schedule.cut import Cut
 from runnel.state import tables
 from runnel.state.database import Database
 from runnel.state.lease import Lease, hold, holders
+from runnel.state.schedules import Schedules
 from runnel.state.tables import entry as entries
-from runnel.state.tables import history
+from runnel.state.tables import history, published, revision
 from runnel.state.url import parse
 
 RETIRE_SECONDS = 3600.0  # between two looks for old records
@@ -35,6 +38,14 @@ class Entry:
     created_at: str
 
 
+@dataclass(frozen=True)
+class Published:
+    """What readers see of a stream table that is published with others: a version of its backing table, and the cut it reflects."""
+
+    version: int
+    cut: Cut
+
+
 class Catalog:
     """What Runnel remembers, in SQLite or PostgreSQL; usable from many threads and processes at once.
 
@@ -44,6 +55,7 @@ class Catalog:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.url_shown = database.shown
+        self.schedules = Schedules(database)
         self._retire_at = 0.0
 
     @classmethod
@@ -53,6 +65,8 @@ class Catalog:
         try:
             if not database.read(tables.exists):
                 database.write(tables.create)
+            elif database.read(tables.outdated):
+                database.write(tables.migrate)
             if wrong := database.read(tables.check):
                 raise database.corrupt(wrong)
         except BaseException:
@@ -73,8 +87,20 @@ class Catalog:
                 raise _name_taken(entry.name, holder.path)
             renamed = select(entries.c.name).where(entries.c.id == entry.id, entries.c.name != entry.name).scalar_subquery()
             connection.execute(update(history).where(history.c.stream_table == renamed).values(stream_table=entry.name))
+            connection.execute(update(published).where(published.c.name == renamed).values(name=entry.name))
             upsert = self._database.insert(entries).values(id=entry.id, **values)
             connection.execute(upsert.on_conflict_do_update(index_elements=["id"], set_=values))
+            _count(connection)
+
+        self._database.write(work)
+
+    def swap(self, old_id: str, entry: Entry) -> None:
+        """Put a stream table with a new id in the place of an old one; its history and what is published of it stay."""
+        values = {"id": entry.id, "name": entry.name, "path": entry.path, "definition": json.dumps(entry.definition), "created_at": entry.created_at}
+
+        def work(connection: Connection) -> None:
+            connection.execute(update(entries).where(entries.c.id == old_id).values(values))
+            _count(connection)
 
         self._database.write(work)
 
@@ -91,8 +117,42 @@ class Catalog:
         def work(connection: Connection) -> None:
             connection.execute(delete(entries).where(entries.c.name == name))
             connection.execute(delete(history).where(history.c.stream_table == name))
+            connection.execute(delete(tables.run_state).where(tables.run_state.c.name == name))
+            connection.execute(delete(published).where(published.c.name == name))
+            _count(connection)
 
         self._database.write(work)
+
+    def revision(self) -> int:
+        """A number that moves whenever an entry changes: as long as it stands still, what `entries` gave is right."""
+        return int(self._database.read(lambda connection: connection.execute(select(revision.c.number)).scalar()) or 0)
+
+    def publish(self, versions: Mapping[str, int], cut: Cut) -> None:
+        """Let readers see these versions, all of them from one moment on."""
+        text = json.dumps({"versions": dict(cut.versions), "at": cut.at})
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(published).where(published.c.name.in_(versions)))
+            connection.execute(insert(published), [{"name": n, "version": v, "cut": text} for n, v in versions.items()])
+
+        if versions:
+            self._database.write(work)
+
+    def published(self, names: Collection[str] | None = None) -> dict[str, Published]:
+        """What readers see, of these stream tables or of all; those that are not here are read at their latest version."""
+        statement = select(published) if names is None else select(published).where(published.c.name.in_(names))
+        rows = self._database.read(lambda connection: connection.execute(statement).all())
+        return {row.name: self._published(row) for row in rows}
+
+    def follow(self, name: str, old: int, new: int) -> None:
+        """Let readers see another version of the same content, unless something else was published meanwhile."""
+        mine = (published.c.name == name) & (published.c.version == old)
+        self._database.write(lambda connection: connection.execute(update(published).where(mine).values(version=new)))
+
+    def unpublish(self, names: Collection[str]) -> None:
+        """Let readers see the latest versions of these stream tables again."""
+        if names:
+            self._database.write(lambda connection: connection.execute(delete(published).where(published.c.name.in_(names))))
 
     def record(self, record: RefreshRecord) -> None:
         """Append to the history, or finish the RUNNING record of the same stream table and start."""
@@ -153,6 +213,8 @@ class Catalog:
         def work(connection: Connection) -> None:
             connection.execute(delete(entries))
             connection.execute(delete(history))
+            connection.execute(delete(published))
+            _count(connection)
 
         self._database.write(work)
 
@@ -168,6 +230,12 @@ class Catalog:
         except ValueError:
             raise self._database.corrupt(f'The definition of "{row.name}" is not JSON') from None
 
+    def _published(self, row: Row[Any]) -> Published:
+        try:
+            return Published(row.version, Cut(**json.loads(row.cut)))
+        except (ValueError, TypeError):
+            raise self._database.corrupt(f'The publication of "{row.name}" cannot be read') from None
+
     def _record(self, row: Row[Any]) -> RefreshRecord:
         try:
             return RefreshRecord.from_dict(json.loads(row.record) | {"stream_table": row.stream_table})
@@ -182,6 +250,10 @@ def _outcome(record: RefreshRecord) -> dict[str, Any]:
 def _finish(connection: Connection, record: RefreshRecord) -> int:
     running = (history.c.stream_table == record.stream_table, history.c.started_at == record.started_at, history.c.status == "RUNNING")
     return connection.execute(update(history).where(*running).values(_outcome(record))).rowcount
+
+
+def _count(connection: Connection) -> None:
+    connection.execute(update(revision).values(number=revision.c.number + 1))
 
 
 def _name_taken(name: str, path: str) -> DefinitionError:

@@ -74,7 +74,7 @@ class Database:
             "the catalog is damaged",
             code="CATALOG_CORRUPT",
             detail=f"{detail.rstrip('.')}. The catalog is {self.shown}.",
-            hint=repair if self.is_sqlite else f"drop its tables runnel_schema, runnel_entry, runnel_history and runnel_lease, then {repair}",
+            hint=repair if self.is_sqlite else f"drop its tables, whose names begin with runnel_, then {repair}",
         )
 
     def _run(self, work: Callable[[Connection], T], *, immediate: bool) -> T:

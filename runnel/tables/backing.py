@@ -22,9 +22,11 @@ from pyspark.sql.types import StructType
 
 from runnel.algebra import WEIGHT
 from runnel.definition import Definition
+from runnel.differentiate.layout import Layout
 from runnel.errors import Internal, Transient
 from runnel.observe.record import Action
 from runnel.sources.delta_log import DeltaLog
+from runnel.sources.stream_table import SWAP, layout_at
 from runnel.tables.content import BASE, HASH, HASH_VERSION, LEVEL, TAIL, LogFacts, hash_sql
 
 PROPERTY = "runnel.definition"
@@ -49,6 +51,10 @@ class CommitNote:
     base_rows: int = 0
     started_at: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
+    definition_id: str = ""
+    """Whose content it is: a definition that changed is in force from its commit on, whatever was written elsewhere."""
+    swap: dict[str, Any] | None = None
+    """In the commit that changes the definition: `definition`, the new one, and `layout`, how everything before was stored."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -107,7 +113,22 @@ class BackingTable:
         """The stream table stored at a path, or None when it is something else."""
         log = DeltaLog(path)
         text = log.properties().get(PROPERTY)
-        return cls(path, Definition.from_dict(json.loads(text)), log) if text else None
+        return cls(path, Definition.from_dict(json.loads(text)), log).in_force() if text else None
+
+    def in_force(self) -> BackingTable:
+        """This table with the definition that its latest commit is of: a process may have ended between that and all else."""
+        latest, note = self.note()
+        if note.definition_id in ("", self.definition.id):
+            return self
+        for version in range(latest, -1, -1):
+            found = self.log.commit(version).runnel
+            if found and found.get("swap") and found["swap"]["definition"]["id"] == note.definition_id:
+                return BackingTable(self.path, Definition.from_dict(found["swap"]["definition"]), self.log)
+        raise Internal(f"the definition of {self.definition.name} is not in its log", hint="Create it anew with CREATE OR REPLACE STREAM TABLE.")
+
+    def layout_at(self, version: int) -> Layout:
+        """How the rows of a version are stored."""
+        return layout_at(self.log, version, self.definition.layout)
 
     def note(self) -> tuple[int, CommitNote]:
         """The latest version and the latest note; commits of others (OPTIMIZE by hand) are looked past."""
@@ -176,19 +197,19 @@ class BackingTable:
             shutil.rmtree(f"{root}/{folder}", ignore_errors=True)
         return Written(tuple(adds), rows, negatives)
 
-    def commit(self, version: int, written: Written, note: CommitNote, overwrite: str | None = None) -> int:
+    def commit(self, version: int, written: Written, note: CommitNote, overwrite: str | None = None, schema: StructType | None = None) -> int:
         """One commit on top of `version`, or a `Transient` when somebody else committed meanwhile.
 
-        `overwrite` removes what is there: the tail, or with the base everything.
+        `overwrite` removes what is there: the tail, or with the base everything; then the table may get another `schema`.
         """
         table = DeltaTable(self.path, version=version)
-        transactions = [Transaction(self.definition.id, note.epoch)] if note.kind == "refresh" else []
+        transactions = [Transaction(self.definition.id, note.epoch)] if note.kind in ("refresh", SWAP) else []
         properties = CommitProperties(custom_metadata={"runnel": note.to_json()}, app_transactions=transactions, max_commit_retries=0)
         try:
             table.create_write_transaction(
                 list(written.adds),
                 mode="overwrite" if overwrite else "append",
-                schema=table.schema(),
+                schema=Schema.from_json(schema.json()) if schema is not None else table.schema(),
                 partition_by=[LEVEL],
                 partition_filters=[(LEVEL, "=", TAIL)] if overwrite == TAIL else None,
                 commit_properties=properties,
@@ -209,10 +230,11 @@ class BackingTable:
             .write.format("delta")
             .mode("overwrite" if overwrite else "append")
             .option("userMetadata", note.to_json())
+            .option("overwriteSchema", str(note.kind == SWAP).lower())
         )
         if overwrite == TAIL:
             writer = writer.option("replaceWhere", f"{LEVEL} = '{TAIL}'")
-        if note.kind == "refresh":
+        if note.kind in ("refresh", SWAP):
             writer = writer.option("txnAppId", self.definition.id).option("txnVersion", note.epoch)
         writer.save(self.path)
         found = self.log.version()

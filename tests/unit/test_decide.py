@@ -260,11 +260,17 @@ def test_alter_sets_properties_and_keeps_the_mode() -> None:
     assert parse_statement("ALTER TABLE a SET TBLPROPERTIES ('a' = 'b')") is None
 
 
+def test_a_query_is_altered() -> None:
+    found = parse_statement("ALTER STREAM TABLE a.b AS SELECT 'x' AS as FROM t;")
+    assert found is not None and (found.verb, found.name, found.query, found.mode) == ("alter", ("a", "b"), "SELECT 'x' AS as FROM t", None)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("CREATE STREAM TABLE v REFRESH POLICY SOMETIMES AS SELECT 1", 'refresh policy "SOMETIMES" does not exist'),
         ("ALTER STREAM TABLE v RENAME TO w", 'unexpected "RENAME"'),
+        ("ALTER STREAM TABLE v AS", "the query after AS is missing"),
     ],
 )
 def test_wrong_words_are_told(text: str, words: str) -> None:

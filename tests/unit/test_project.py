@@ -199,6 +199,8 @@ def test_defaults_hold_where_a_definition_says_nothing(write) -> None:
     existing = by_name(stored("totals", TOTALS, "orders"), stored("auto", TOTALS, "orders"))
     found = plan(wanted, existing, defaults={"mode": Mode.STRICT})
     assert shown(found) == ["unchanged     auto", "alter options totals (mode AUTO -> STRICT)"]
+    found = plan(wanted, existing, defaults={"schedule": "SCHEDULE EVERY 5m"})
+    assert shown(found)[0] == "alter options auto (schedule none -> SCHEDULE EVERY 5m)"
 
 
 # -- carrying out ------------------------------------------------------------------------------------------------------
@@ -236,7 +238,7 @@ def test_a_plan_is_carried_out_in_order(write) -> None:
     assert verbs.calls == [
         ("sql", "CREATE TABLE IF NOT EXISTS orders (id INT)"),
         ("alter", HOME + "t", {"properties": {"c": "d"}, "unset": ["a"]}),
-        ("create", HOME + "u", TOTALS, Mode.AUTO, False, {"comment": "", "properties": {}}),
+        ("create", HOME + "u", TOTALS, Mode.AUTO, False, {"comment": "", "properties": {}, "schedule": ""}),
         ("drop", HOME + "old"),
     ]
     assert [d.step.verb for d in done] == [Verb.ENSURE, Verb.ALTER, Verb.CREATE, Verb.PRUNE]
@@ -266,7 +268,7 @@ def test_what_spark_says_about_the_data_is_told_with_the_place(write) -> None:
 def test_an_export_defines_the_same_again(tmp_path: Path) -> None:
     existing = by_name(
         stored("totals", TOTALS, "orders", comment='it\'s; \\ a\nlong "one"', properties={"owner.team": "x'y", "runnel.storage": "read_optimised"}),
-        stored("a_reader", "SELECT * FROM totals -- the last line; a comment", "totals", mode=Mode.FULL),
+        stored("a_reader", "SELECT * FROM totals -- the last line; a comment", "totals", mode=Mode.FULL, schedule="SCHEDULE EVERY 5m"),
         stored(
             "spark_catalog.sales.`odd name`", "SELECT o.id FROM orders AS o, spark_catalog.default.totals", "spark_catalog.sales.orders", "totals"
         ),

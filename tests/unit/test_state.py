@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
@@ -25,7 +25,11 @@ from sqlalchemy import Connection, create_engine, make_url, text
 
 from runnel.errors import DefinitionError, EnvironmentProblem, RunnelError, Transient
 from runnel.observe.record import Action, RefreshRecord, Stage
-from runnel.state import Catalog, Entry, quarantine
+from runnel.schedule.cut import Cut
+from runnel.schedule.run_state import RunState, Trouble
+from runnel.schedule.watermarks import WatermarkGroup
+from runnel.state import Catalog, Entry, Published, quarantine
+from runnel.state.schedules import Gate, Watermark
 from runnel.state.tables import SCHEMA_VERSION
 from runnel.state.url import parse
 
@@ -411,11 +415,52 @@ def test_a_newer_schema_is_refused(url: str) -> None:
     with pytest.raises(DefinitionError) as raised:
         Catalog.open(url)
     assert raised.value.code == "CATALOG_NEWER"
-    assert raised.value.detail == "Its schema has version 2; this Runnel reads version 1."
+    assert raised.value.detail == f"Its schema has version {SCHEMA_VERSION + 1}; this Runnel reads version {SCHEMA_VERSION}."
     with ExitStack() as stack:
         if url.startswith("sqlite"):
             stack.enter_context(pytest.raises(DefinitionError, match="CATALOG_NEWER"))
         assert quarantine(url) is None
+
+
+def test_a_catalog_of_the_first_schema_is_taken_up(url: str) -> None:
+    first = Catalog.open(url)
+    first.put(TOTALS)
+    first.close()
+    for statement in ("DROP TABLE runnel_published", "DROP TABLE runnel_revision", "UPDATE runnel_schema SET version = 1"):
+        execute(url, statement)
+    in_threads(4, lambda _: Catalog.open(url).close())
+    migrated = Catalog.open(url)
+    assert migrated.entries() == [TOTALS] and migrated.published() == {} and migrated.revision() == 0
+    migrated.put(replace(TOTALS, path="/elsewhere"))
+    assert migrated.revision() == 1
+    migrated.close()
+
+
+def test_publication_moves_all_or_nothing(catalog: Catalog) -> None:
+    old, new = Cut({"orders": 1}, "2026-01-01T00:00:00+00:00"), Cut({"orders": 2}, "2026-01-02T00:00:00+00:00")
+    catalog.publish({"b": 3, "c": 4}, old)
+    catalog.publish({"b": 5, "c": 6}, new)
+    assert catalog.published() == {"b": Published(5, new), "c": Published(6, new)}
+    with pytest.raises(RunnelError):
+        catalog.publish({"b": 7, "c": None}, old)  # type: ignore[dict-item]
+    assert catalog.published(["b"]) == {"b": Published(5, new)}
+    catalog.follow("b", 4, 9)
+    catalog.follow("c", 6, 7)
+    assert {n: p.version for n, p in catalog.published().items()} == {"b": 5, "c": 7}
+    catalog.unpublish(["b"])
+    assert list(catalog.published()) == ["c"]
+    catalog.clear()
+    assert catalog.published() == {}
+
+
+def test_the_revision_moves_with_every_change_of_an_entry(catalog: Catalog) -> None:
+    seen = [catalog.revision()]
+    for change in (lambda: catalog.put(TOTALS), lambda: catalog.remove(TOTALS.name), catalog.clear):
+        change()
+        seen.append(catalog.revision())
+    assert seen == sorted(set(seen))
+    catalog.publish({"b": 1}, Cut())
+    assert catalog.revision() == seen[-1]
 
 
 @pytest.mark.parametrize(
@@ -614,3 +659,63 @@ def test_a_missing_database_is_the_environments_problem(server: str) -> None:
         Catalog.open(make_url(server).set(database="nowhere", password=SECRET).render_as_string(hide_password=False))
     assert raised.value.code == "CATALOG_NO_ACCESS"
     assert "s3c" not in str(raised.value)
+
+
+# What schedulers and operators remember
+
+
+def test_states_of_runs_are_kept_and_go_with_their_stream_table(catalog: Catalog, url: str) -> None:
+    schedules = catalog.schedules
+    assert schedules.states() == {} and schedules.state(TOTALS.name) == RunState()
+    catalog.put(TOTALS)
+    before = schedules.revision()
+    schedules.remember({TOTALS.name: RunState(anchor=1.5, failures=2)})
+    assert Catalog.open(url).schedules.states() == {TOTALS.name: RunState(anchor=1.5, failures=2)}
+    assert schedules.revision() == before, "a daemon does not wake itself"
+    schedules.change(TOTALS.name, lambda state: replace(state, failures=0))
+    assert schedules.revision() == before + 1 and schedules.state(TOTALS.name).anchor == 1.5
+    catalog.remove(TOTALS.name)
+    assert schedules.states() == {}
+
+
+def test_a_users_suspension_outlives_a_refresh_that_was_under_way(catalog: Catalog) -> None:
+    asked = Trouble("not now", "2026-01-01", by="user")
+    catalog.schedules.change(TOTALS.name, lambda state: replace(state, suspended=asked))
+    catalog.schedules.remember({TOTALS.name: RunState(last_run=2.0)})
+    assert catalog.schedules.state(TOTALS.name) == RunState(last_run=2.0, suspended=asked)
+
+
+def test_gates_keep_their_time(catalog: Catalog) -> None:
+    schedules = catalog.schedules
+    schedules.close_gate(Gate("orders", "09:00", "loading"))
+    schedules.close_gate(Gate("orders", "10:00", "still"))
+    assert schedules.gates() == {"orders": Gate("orders", "09:00", "still")}
+    assert schedules.open_gate("orders") and not schedules.open_gate("orders") and schedules.gates() == {}
+
+
+def test_watermarks_go_forward_only(catalog: Catalog) -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    assert catalog.schedules.advance(Watermark("orders", noon, "x")) and not catalog.schedules.advance(Watermark("orders", noon, "y"))
+    with pytest.raises(DefinitionError, match="cannot go back"):
+        catalog.schedules.advance(Watermark("orders", noon - timedelta(seconds=1), "z"))
+    assert catalog.schedules.watermarks()["orders"].moment == noon
+    group = WatermarkGroup("load", ("orders", "payments"), 5.0)
+    catalog.schedules.put_group(group)
+    catalog.schedules.put_group(replace(group, tolerance=6.0))
+    assert catalog.schedules.groups() == {"load": replace(group, tolerance=6.0)}
+    assert catalog.schedules.drop_group("load") and not catalog.schedules.drop_group("load")
+
+
+def test_the_pause_and_who_leads(catalog: Catalog) -> None:
+    schedules = catalog.schedules
+    assert schedules.paused() == "" and not schedules.unpause()
+    schedules.pause("now")
+    assert schedules.paused() == "now" and schedules.unpause() and schedules.paused() == ""
+    assert schedules.holder("daemon") is None and schedules.daemon() == {}
+    with catalog.lease("daemon", wait=0, ttl=5):
+        assert schedules.holder("daemon") == f"{socket.gethostname()}:{os.getpid()}"
+        with catalog.lease("other", owner=f"{socket.gethostname()}:999999999", wait=0, ttl=5):
+            assert schedules.holder("other") is None, "its process is dead"
+    assert schedules.holder("daemon") is None
+    schedules.put_daemon({"owner": "me", "running": ["t"]})
+    assert schedules.daemon() == {"owner": "me", "running": ["t"]}
