@@ -233,8 +233,12 @@ def test_the_life_of_a_project(rn, project: Path) -> None:
     write(project / "sql" / "a.sql", "CREATE STREAM TABLE rich COMMENT 'it''s; all' AS SELECT customer FROM totals WHERE total > 9;")
     write(project / "sql" / "b.sql", f"CREATE STREAM TABLE totals COMMENT 'sums' REFRESH MODE FULL AS {TOTALS}")
     assert steps(parsed("apply")) == [("alter options", "totals"), ("replace query", "rich")]
+    write(project / "sql" / "b.sql", f"CREATE STREAM TABLE totals COMMENT 'all sums' REFRESH MODE FULL AS {TOTALS}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runnel.cli.project.connected", lambda *words, **options: pytest.fail("options alone need no Spark"))
+        assert steps(parsed("apply")) == [("alter options", "totals")]
     text, _, mode, comment, properties, _ = facts(rn, schema)[f"spark_catalog.{schema}.totals"]
-    assert (text, mode, comment, properties) == (TOTALS, "FULL", "sums", {})
+    assert (text, mode, comment, properties) == (TOTALS, "FULL", "all sums", {})
     assert [r["action"] for r in parsed("refresh", "totals", "rich")] == ["FULL", "DIFFERENTIAL"]
     assert [v["ok"] for v in parsed("verify", "totals", "rich")] == [True, True]
     assert "rich" in run("timeline", "--since", "1h").stdout

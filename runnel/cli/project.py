@@ -14,7 +14,7 @@ import typer
 
 from runnel.cli import names
 from runnel.cli.app import Options, app, in_project
-from runnel.cli.connect import connected, known, opened_catalog, progress, spark_to_file, use
+from runnel.cli.connect import connected, known, offline, opened_catalog, progress, spark_to_file, use
 from runnel.cli.names import short
 from runnel.cli.run import print_results
 from runnel.cli.show import grid, print_json, show_error, stdout
@@ -52,14 +52,7 @@ def apply(
         _confirm([short(step.name) for step in gone], yes, options.json)
     done: list[Done] = []
     if not chosen.empty:
-        with connected(options, make=True) as (rn, say):
-            try:
-                done = carry_out(rn, chosen, _telling(say))
-            except RunnelError as error:
-                if not options.json:
-                    say("")
-                    _print_done(error.values.pop("done", []))
-                raise
+        done = _carried_out(options, chosen)
     if options.json:
         print_json([d.as_dict() for d in done])
         return
@@ -69,6 +62,21 @@ def apply(
     _print_done(done)
     unchanged = sum(step.declared is not None for step in chosen.of(Verb.UNCHANGED))
     stdout().print(f"{len(done)} done, {unchanged} unchanged", style="dim", highlight=False)
+
+
+def _carried_out(options: Options, chosen: Plan) -> list[Done]:
+    """Carry out a plan; what was done before an error is shown. Options alone are altered without Spark."""
+    if all(step.verb is Verb.ALTER for step in chosen.steps if step.acts):
+        with offline(options) as rn:
+            return carry_out(rn, chosen)
+    with connected(options, make=True) as (rn, say):
+        try:
+            return carry_out(rn, chosen, _telling(say))
+        except RunnelError as error:
+            if not options.json:
+                say("")
+                _print_done(error.values.pop("done", []))
+            raise
 
 
 def _declared(options: Options, paths: list[Path]) -> Declarations:
