@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.errors import DefinitionError, Internal, RunnelError, SourceChanged, Transient, Unsupported
 from runnel.observe.record import Action, Mode, RefreshRecord
+from runnel.schedule.cut import Cut
+from runnel.schedule.failure import Failure
 from runnel.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Action",
+    "Cut",
     "DefinitionError",
+    "Failure",
     "Internal",
     "Mode",
     "RefreshRecord",

@@ -231,7 +231,7 @@ class Runnel:
     def compact(self, name: str) -> int:
         """Fold the tail into the base now; the version that did it."""
         full = self._name(name)
-        backing = self._engine.backing(full)
+        backing = self._engine.backing(full).in_force()
         with self._engine.catalog.lease(full, wait=self.settings.lock_wait_seconds, ttl=self.settings.lock_lease_seconds):
             return compact_module.compact(self._engine, backing)
 

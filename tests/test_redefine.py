@@ -39,8 +39,8 @@ def test_a_new_query_is_one_commit_and_a_change_to_those_above(rn) -> None:
     rn.create("above", ABOVE, "DIFFERENTIAL")
     queries = (
         "SELECT customer, SUM(amount) AS total, COUNT(*) AS n FROM orders WHERE amount > 6 GROUP BY customer",
-        "SELECT customer, amount AS total, 3L AS n FROM orders",
-        "SELECT customer, MAX(amount) AS total, COUNT(*) AS n FROM orders GROUP BY customer",
+        "SELECT customer, CAST(amount AS DECIMAL(20, 2)) AS total, 3L AS n FROM orders",
+        "SELECT customer, CAST(MAX(amount) AS DECIMAL(20, 2)) AS total, COUNT(*) AS n FROM orders GROUP BY customer",
     )
     for number, query in enumerate(queries):
         before, epoch = version(rn, shop, "totals"), rn.status("totals")["epoch"]

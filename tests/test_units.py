@@ -12,7 +12,7 @@ from runnel.errors import RunnelError
 from runnel.execute import refresh as refresh_module
 from runnel.execute.unit import cut_for, refresh_unit, take_cut
 from runnel.schedule.cut import Cut
-from runnel.sources import delta
+from runnel.sources import delta, stream_table
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
@@ -323,13 +323,17 @@ def test_a_change_is_read_once_for_all_who_need_it(rn, monkeypatch) -> None:
     for table, query in tables.items():
         rn.create(table, query)
     rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    rn.create("first", "SELECT id FROM large")
+    rn.create("second", "SELECT customer, amount FROM large")
     reads = []
-    hold = delta.hold
-    monkeypatch.setattr(delta, "hold", lambda *rest: reads.append(1) or hold(*rest))
+    for module in (delta, stream_table):
+        hold = module.hold
+        monkeypatch.setattr(module, "hold", lambda *rest, module=module, hold=hold: reads.append(module) or hold(*rest))
     workers = [rn._engine.worker() for _ in tables]
     with ThreadPoolExecutor(len(tables)) as pool:
         records = list(pool.map(lambda job: refresh_module.refresh(job[0], shop.name(job[1])), zip(workers, tables, strict=True)))
-    assert [r.action for r in records] == ["DIFFERENTIAL"] * 4 and len(reads) == 1
+    records += [rn.refresh(table) for table in ("first", "second")]
+    assert [r.action for r in records] == ["DIFFERENTIAL"] * 6 and reads == [delta, stream_table]
     monkeypatch.undo()
-    for table in tables:
+    for table in (*tables, "first", "second"):
         shop.check(table)

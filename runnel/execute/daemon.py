@@ -42,6 +42,8 @@ PAST = 50
 """Past refreshes that tell how large a usual change is."""
 ANSWER = 1.0
 """Seconds between two words of the leader about itself, while nothing else happens."""
+ASKING = 0.2
+"""Seconds that a standby asks for the lease at a time: long enough to find that the process of the leader is dead."""
 MOST_FILES = 8
 """Files in a tail that is left alone when there is time to fold it."""
 SHARE = 4
@@ -312,7 +314,7 @@ class Daemon:
         told = False
         while not self._stopping:
             try:
-                with self._lease(wait=0.0) as lease:
+                with self._lease(wait=ASKING) as lease:
                     self._lead(lease)
                     told = False
             except Transient as error:

@@ -91,7 +91,7 @@ class Engine:
     def known(self) -> Known:
         """What the catalog has, read anew only when it changed."""
         revision = self.catalog.revision()
-        last = self._known[-1] if self._known else None
+        last = next(iter(self._known), None)
         if last is not None and last.revision == revision:
             return last
         entries = {e.name: e for e in self.catalog.entries()}
@@ -134,10 +134,10 @@ class Engine:
         return self._logs.get(path, lambda: DeltaLog(path))
 
     def source(self, ref: SourceRef) -> Source:
-        """A source as the definition names it. A stream table is found by its name, since replacing it moves its files."""
+        """A source as the definition names it. A stream table is found by its name, since one that is dropped and made again has other files."""
         if ref.kind == "delta":
             return DeltaSource(ref.key, self.log(ref.path), direct=self.settings.direct_change_files)
-        upstream = self.backing(ref.key)
+        upstream = self.backing(ref.key).in_force()
         return StreamTableSource(
             ref.key,
             upstream.log,
@@ -184,9 +184,12 @@ class Engine:
         return self._held.get(key, lambda: source.held(facts, columns) or self._collected(source, facts, columns))
 
     def _columns(self, key: str) -> frozenset[str]:
-        """The columns of a table that any stream table reads, as far as definitions name them."""
+        """The columns of a table that some stream table reads; of a stream table that several read, all."""
         known = self.known()
-        refs = (ref for reader in known.graph.readers.get(key, ()) for ref in known.definitions[reader].sources if ref.key == key)
+        readers = known.graph.readers.get(key, ())
+        if key in known.definitions:
+            return frozenset(c.name.lower() for c in known.definitions[key].layout.output) if len(readers) > 1 else frozenset()
+        refs = (ref for reader in readers for ref in known.definitions[reader].sources if ref.key == key)
         return frozenset(column for ref in refs for column in ref.columns)
 
     def _collected(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:

@@ -79,7 +79,7 @@ def show(engine: Engine, members: Iterable[str]) -> None:
 
 def view(engine: Engine, name: str, version: int | None) -> None:
     """Create or replace the view of a stream table, of one version as it was stored then, or of the latest one."""
-    backing = engine.backing(name)
+    backing = engine.backing(name).in_force()
     definition = backing.definition if version is None else replace(backing.definition, layout=backing.layout_at(version))
     create_view(engine.spark, definition, backing.path, split_key(name), version)
 

@@ -45,7 +45,7 @@ class Verification:
 
 def verify(engine: Engine, name: str) -> Verification:
     """Compare; floats agree when they are equal to nine digits. Columns with one of several correct results are left out."""
-    backing = engine.backing(name)
+    backing = engine.backing(name).in_force()
     version, note = backing.note()
     definition, reader = backing.definition, engine.reader
     try:

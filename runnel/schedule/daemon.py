@@ -258,7 +258,8 @@ class Scheduler:
     def _moment(self, view: View, now: float, everything: bool) -> Moment:
         busy = {m for job in (*self._running, *self._pending) for m in job.members} | ({self._tidying} if self._tidying else set())
         apart = held_back(view.graph, view.groups, view.marks) if view.groups else {}
-        return Moment(now, self._versions, self._changed_at, view.gated, apart, busy, view.paused, everything)
+        awaited = {s for job in self._pending for m in job.members for s in view.graph.reads.get(m, ())}
+        return Moment(now, self._versions, self._changed_at, view.gated, apart, busy, awaited, view.paused, everything)
 
     def _dispatch(self, now: float) -> None:
         """Hand out what is ready, most urgent first, as far as there are workers."""
@@ -274,6 +275,7 @@ class Scheduler:
                 self._dispatch(now)
                 return
             self._running.append(job)
+            self._dirty = self._dirty or bool(self.last_tick.waiting)  # what it was about to read may move now
             job.before = {m: self._tables[m].state for m in job.members if m in self._tables}
             for name in job.before:
                 table = self._tables[name]
@@ -386,6 +388,8 @@ class Scheduler:
                 self._rested_at = now
 
     def _sleep(self, now: float) -> float:
+        if self._dirty:
+            return 0.0
         ends = [at - now for at in (self._wake_at, self._pulse.next_look()) if at is not None]
         return max(0.0, min([LONGEST_SLEEP, *ends]))
 

@@ -65,7 +65,8 @@ class Table:
 class Moment:
     """What a tick sees besides the stream tables. `versions` are those of plain sources, `changed_at` when each was first seen.
 
-    `held_back` are stream tables that wait for watermarks, `busy` those at work. `everything` asks for all, whatever schedules say.
+    `held_back` are stream tables that wait for watermarks, `busy` those at work, `awaited` those that jobs of an earlier tick are
+    about to read at its cut. `everything` asks for all, whatever schedules say.
     """
 
     now: float
@@ -74,6 +75,7 @@ class Moment:
     gated: Collection[Name] = ()
     held_back: Mapping[Name, str] = field(default_factory=dict)
     busy: Collection[Name] = ()
+    awaited: Collection[Name] = ()
     paused: bool = False
     everything: bool = False
 
@@ -187,6 +189,8 @@ def _held(graph: Graph, name: Name, tables: Mapping[Name, Table], moment: Moment
         for source in graph.reads[name]:
             if source in moment.busy:
                 return f"waits for {source}, which is being refreshed"
+    if name in moment.awaited:
+        return "stays until those that read it in an earlier tick have begun"
     return moment.held_back.get(name, "") if moment.held_back else ""
 
 

@@ -159,6 +159,25 @@ def test_a_slow_table_does_not_hold_up_others() -> None:
     assert world.order[-1] == "above"
 
 
+def test_what_an_earlier_tick_is_about_to_read_does_not_move() -> None:
+    world = World({"s": "a", "slow": "b", "t": "s slow c"}, s=Table(OnUpdate()), slow=Table(OnUpdate()), t=Table(OnUpdate()))
+    made = scheduler(world)
+    made.step()
+    world.versions.update(a=1, b=1)
+    made.hurry()
+    made.step()
+    world.finish("s")
+    made.step()
+    world.versions["a"] = 2
+    made.hurry()
+    made.step()
+    assert sorted(world.order) == ["s", "slow"] and "earlier tick" in made.last_tick.waiting["s"]
+    world.finish("slow")
+    made.step()
+    made.step()
+    assert world.order[2:] == ["t", "s"], "once t has begun, s goes on"
+
+
 def test_workers_and_schemas_are_bounded_and_urgent_ones_go_first() -> None:
     reads = {f"c.one.t{i}": f"a{i}" for i in range(4)} | {"c.two.t": "b"}
     world = World(reads, **{n: Table(OnUpdate(), priority=9 if n == "c.one.t3" else 0) for n in reads})
