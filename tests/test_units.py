@@ -212,31 +212,33 @@ def test_refresh_all_reads_one_cut(rn, shop, monkeypatch) -> None:
 @pytest.mark.parametrize("ticks", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_readers_never_see_a_diamond_half_way(rn, shop, ticks: int) -> None:
     """Every order is of 1, so that all sums are the number of orders: at each moment they must be the same."""
-    done = threading.Event()
+    done, seen, read_one = threading.Event(), list[tuple](), threading.Event()
 
     def write() -> None:
         while not done.wait(0.2):
             shop.order()
 
-    def read() -> list[tuple]:
-        seen = []
-        while not done.is_set() or not seen:
+    def read() -> None:
+        while not done.is_set():
             cut = rn.cut("both")
             seen.append(tuple(total(rn, shop.name(t), c, cut=cut) for t, c in (("counts", "n"), ("sums", "total"), ("both", "n"), ("both", "total"))))
             counts, sums, both = (f"(SELECT SUM({c}) FROM {shop.schema}.{t})" for t, c in (("counts", "n"), ("sums", "total"), ("both", "total")))
             seen.append(tuple(rn.sql(f"SELECT {counts}, {sums}, {both}").first()))
-        return seen
+            read_one.set()
 
     worker = shop.engine.worker()
     with ThreadPoolExecutor(2) as pool:
         writing, reading = pool.submit(write), pool.submit(read)
         try:
             for _ in range(ticks):
+                shop.order()
+                read_one.clear()
                 refresh_unit(worker, shop.unit, cut_for(worker, [shop.unit]))
+                read_one.wait(60)
         finally:
             done.set()
         writing.result()
-        seen = reading.result()
+        reading.result()
     assert all(len(set(pair)) == 1 for pair in seen), seen
     assert len({pair[0] for pair in seen}) > 1, "the reader saw it move"
     rn.refresh("both")
