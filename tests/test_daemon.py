@@ -59,6 +59,17 @@ def test_one_tick_over_a_graph_and_nothing_to_do_after_it(small) -> None:
         shop.check(name)
 
 
+def test_a_query_that_is_stored_otherwise_is_read_at_the_next_tick(small) -> None:
+    rn = small
+    shop = Shop(rn)
+    rn.sql(f"CREATE STREAM TABLE base AS {LARGE}")
+    rn.sql("CREATE STREAM TABLE above TRIGGER ON UPDATE AS SELECT customer, COUNT(*) AS n FROM base GROUP BY customer")
+    assert rn.run_once().ok
+    rn.sql("ALTER STREAM TABLE base AS SELECT id, customer, CAST(SUM(amount) AS DECIMAL(10,2)) AS amount FROM orders GROUP BY id, customer")
+    assert [r.stream_table for r in rn.run_once().records] == [shop.name("above")]
+    shop.check("above")
+
+
 def test_a_commit_wakes_the_daemon_and_quiet_costs_no_job(small) -> None:
     rn = small
     shop = Shop(rn)

@@ -24,6 +24,7 @@ from runnel.errors import RunnelError, Transient
 from runnel.execute import compact as compaction
 from runnel.execute.engine import Engine
 from runnel.execute.lookup import translated
+from runnel.execute.records import finish_orphans
 from runnel.execute.standing import LEADER, Standing
 from runnel.execute.trouble import runtime
 from runnel.execute.unit import refresh_unit, take_cut
@@ -351,6 +352,7 @@ class Daemon:
 
     def _lead(self, lease: Lease) -> None:
         self._tell(Event("leading", ""))
+        finish_orphans(self._engine)  # of the leader before, if it died at work
         workers = Workers(self._engine, self._limits.workers)
         effects = SparkEffects(self._engine, workers, self._woken.set, self._tell, self._sync)
         scheduler = Scheduler(effects, self._limits)

@@ -19,6 +19,7 @@ from runnel.schedule.graph import Graph
 from runnel.schedule.run_state import RunState
 from runnel.schedule.tick import Moment, Table, Tick, decide, effective_periods
 from runnel.schedule.watermarks import held_back
+from runnel.sources.stream_table import SWAP
 from runnel.tables.backing import CommitNote
 
 BACK = 50
@@ -109,7 +110,8 @@ class Standing:
                 commit = log.commit(at)
             except FileNotFoundError:
                 break
-            if commit.adds and (commit.runnel or {}).get("kind") == "refresh":
+            kind = (commit.runnel or {}).get("kind")
+            if kind == SWAP or (commit.adds and kind == "refresh"):
                 return at
         return version
 
