@@ -5,7 +5,7 @@ BIN    := .venv/bin
 # Two processes even on large machines: each may hold a Spark session of 3 GiB.
 PARALLEL ?= -n 2 --dist loadgroup
 OUT    ?= docs/benchmarks
-PURE   := $(wildcard runnel/environment.py runnel/errors.py runnel/settings.py runnel/versions.py runnel/algebra runnel/bind runnel/canonicalize runnel/differentiate runnel/observe runnel/schedule)
+PURE   := $(wildcard runnel/environment.py runnel/errors.py runnel/settings.py runnel/versions.py runnel/algebra runnel/bind runnel/canonicalize runnel/differentiate runnel/observe runnel/project runnel/schedule)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-slow soak check format bench bench-full tpch nexmark docs wheel clean
@@ -26,7 +26,8 @@ test-fast: setup ## run only the tests that start no Spark
 	@echo "tests without Spark"
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not spark and not slow" --doctest-modules tests benchmarks $(PURE)
 
-soak: setup ## run generated queries until one fails, or SECONDS=n
+soak: setup ## run the daemon for ten minutes, then generated queries until one fails, or SECONDS=n each
+	@$(BIN)/python -m tests.support.soak $(or $(SECONDS),600)
 	@$(BIN)/python -m tests.support.seeds $(SECONDS)
 
 test-slow: setup ## run the long tests that `make test` leaves out

@@ -6,8 +6,10 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -25,21 +27,33 @@ from runnel.definition import Definition
 from runnel.errors import DefinitionError
 from runnel.execute import changes as changes_module
 from runnel.execute import compact as compact_module
-from runnel.execute import manage, session
+from runnel.execute import manage, operate, session
 from runnel.execute import refresh as refresh_module
+from runnel.execute.daemon import Daemon, Report
 from runnel.execute.engine import Engine
 from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
 from runnel.execute.publication import cut_of, version_seen, view
+from runnel.execute.records import finish_orphans
+from runnel.execute.standing import leader, next_tick, overview, trouble_of
 from runnel.execute.unit import cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
+from runnel.observe.timeline import Bar, bars_of, since_when
+from runnel.project.apply import apply
+from runnel.project.declare import declarations, sql_files
+from runnel.project.export import export
+from runnel.project.names import Home
+from runnel.project.plan import Plan, plan
 from runnel.schedule.cut import Cut
+from runnel.schedule.daemon import Event
 from runnel.schedule.failure import Failure
 from runnel.schedule.graph import Graph, Unit
+from runnel.schedule.schedules import next_runs, parse_schedule
+from runnel.schedule.tick import Tick
 from runnel.settings import Settings
 from runnel.sources.reader import Reader
 from runnel.sources.retention import kept_until
@@ -52,7 +66,9 @@ Rows = list[dict[str, Any]]
 Records = list[RefreshRecord]
 Outcomes = list[RefreshRecord | Failure]
 Ledger = list[Savings]
+Bars = list[Bar]
 Names = list[str]
+Times = list[datetime]
 """Inside the class, `list` is the verb."""
 
 LEDGER = 100_000
@@ -93,6 +109,8 @@ def connect(
 class Runnel:
     """A connection: the verbs, and `rn.spark`, the session as it was."""
 
+    _daemons: tuple[Daemon, ...] = ()
+
     def __init__(self, spark: SparkSession, folder: str, catalog_url: str, settings: Settings, embedded: bool) -> None:
         self.spark = spark
         self.folder = folder
@@ -102,6 +120,8 @@ class Runnel:
         self._warehouse = Warehouse(spark, folder) if embedded and _in_memory(spark) else None
         self._views: dict[str, tuple[str, int | None]] = {}
         self._syncing = threading.RLock()
+        finish_orphans(self._engine)
+        self._engine.catalog.retire(settings.history_days)
         self._sync()
         self._warn_of_strays()
 
@@ -117,29 +137,46 @@ class Runnel:
         properties: dict[str, str] | None = None,
         replace: bool = False,
         if_not_exists: bool = False,
+        schedule: str = "",
     ) -> RefreshRecord | None:
-        """Define a stream table and load it; the record of the first load (None when `if_not_exists` found it there)."""
+        """Define a stream table and load it; the record of the first load (None when `if_not_exists` found it there).
+
+        `schedule` is one of `schedule/schedules.py`, as SQL or in short: "5m", "@hourly", "on update".
+        """
+        when = _schedule(schedule)
         self._sync()
         full = self._name(name)
         if if_not_exists and self._engine.catalog.get(full) is not None:
             return None
-        record = manage.create(self._engine, self._tables_folder, full, query.strip().rstrip(";"), _mode(mode), comment, properties, replace)
+        record = manage.create(self._engine, self._tables_folder, full, query.strip().rstrip(";"), _mode(mode), comment, properties, replace, when)
         self._sync()
         return record
 
-    def alter(self, name: str, *, mode: str | None = None, properties: dict[str, str] | None = None, query: str | None = None) -> Definition:
-        """Change how a stream table is refreshed, its mode or some of its properties; or its query.
+    def alter(
+        self,
+        name: str,
+        *,
+        mode: str | None = None,
+        properties: dict[str, str] | None = None,
+        query: str | None = None,
+        schedule: str | None = None,
+        comment: str | None = None,
+        unset: Collection[str] = (),
+    ) -> Definition:
+        """Change how a stream table is refreshed, its mode, its schedule (an empty one drops it), its comment or some of its properties, of which
+        `unset` names those to remove; or its query.
 
         A query that means the same changes nothing. Another one is computed while readers go on seeing the old result, and takes its
         place in one commit; stream tables above receive the difference.
         """
+        when = _schedule(schedule) if schedule is not None else None
         self._sync()
         full, chosen = self._name(name), _mode(mode) if mode is not None else None
         if query is not None:
-            manage.redefine(self._engine, full, query.strip().rstrip(";"), chosen, None, properties)
+            manage.redefine(self._engine, full, query.strip().rstrip(";"), chosen, comment, properties, schedule=when)
             self._sync()
             return self._engine.backing(full).definition
-        return manage.alter(self._engine, full, chosen, properties)
+        return manage.alter(self._engine, full, chosen, properties, when, comment=comment, unset=unset)
 
     def drop(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> Names:
         """Remove a stream table; the names that were removed."""
@@ -147,6 +184,24 @@ class Runnel:
         for gone in dropped:
             self._views.pop(gone, None)
         return dropped
+
+    def apply(self, *paths: str, dry_run: bool = False, prune: bool = False, defaults: dict[str, Any] | None = None) -> Plan:
+        """Make stream tables as files or folders of SQL define them; the plan that was carried out, or with `dry_run` would be.
+
+        What is already so is left alone. `prune` drops stream tables that the files do not define; `defaults` are options,
+        such as the mode, of definitions that do not name them.
+        """
+        self._sync()
+        wanted = declarations(sql_files(map(Path, paths)), self._home)
+        chosen = plan(wanted, self._engine.definitions(), prune, defaults=defaults)
+        if not dry_run:
+            apply(self, chosen)
+        return chosen
+
+    def export(self, *names: str) -> str:
+        """Definitions as SQL that makes them again, in the order in which they can be made; of all stream tables when none is named."""
+        chosen = [self._engine.backing(self._name(name)).definition.name for name in names]
+        return export(self._engine.definitions(), chosen or None, self._home)
 
     # -- run -------------------------------------------------------------------------------------------------------
 
@@ -222,7 +277,10 @@ class Runnel:
         statement = parse_statement(text)
         self._sync()
         if statement is not None:
-            return self._run(statement)
+            try:
+                return self._run(statement)
+            finally:
+                self._wake()
         dropped = self._guard(text)
         try:
             # A query finds the views of one publication: no other thread moves them while it is analysed.
@@ -236,6 +294,8 @@ class Runnel:
             if dropped is not None:
                 self._warehouse.remove(*dropped)
             self._warehouse.sync()
+        if WRITES.match(text):
+            self._wake()
         return result
 
     # -- understand ------------------------------------------------------------------------------------------------
@@ -272,6 +332,7 @@ class Runnel:
         backing = self._engine.backing(full)
         version, note = backing.note()
         history = self._engine.catalog.history(full, 1)
+        state = self._engine.catalog.schedules.state(full)
         sources, warnings = [], []
         for ref in backing.definition.sources:
             reached = note.versions().get(ref.key)
@@ -296,7 +357,17 @@ class Runnel:
             "tail_rows": note.tail_rows,
             "tail_files": note.tail_files,
             "last_refresh": history[0].as_dict() if history else None,
+            "next_runs": [t.isoformat() for t in self.next_runs(full)],
+            "suspended": str(state.suspended or ""),
+            "failures": state.failures,
+            "trouble": trouble_of(state),
+            "fuse": str(state.blown or ""),
         }
+
+    def next_runs(self, name: str, count: int = 3) -> Times:
+        """When a stream table's schedule says that it runs next; nothing where commits of sources or readers decide."""
+        when = self._engine.backing(self._name(name)).definition.when
+        return next_runs(when, self._engine.now().timestamp(), count)
 
     def graph(self) -> Graph:
         """Who reads whom: order, readers, what lies up- and downstream; as a tree, as Mermaid and as DOT."""
@@ -305,6 +376,92 @@ class Runnel:
     def history(self, name: str | None = None, limit: int = 50) -> Records:
         """What past refreshes did, newest first."""
         return self._engine.catalog.history(self._name(name) if name is not None else None, limit)
+
+    def refresh_timeline(self, since: datetime | timedelta | str = timedelta(days=1), name: str | None = None) -> Bars:
+        """When refreshes worked, oldest first, to plot: `since` is a time, a length of time before now, or a text such as "2h"."""
+        now = datetime.now(UTC)
+        start = since_when(since, now) if isinstance(since, str) else now - since if isinstance(since, timedelta) else since
+        full = self._name(name) if name is not None else None
+        return bars_of(self._engine.catalog.history(full, LEDGER, start.astimezone(UTC).isoformat(timespec="milliseconds")), now)
+
+    # -- schedule ------------------------------------------------------------------------------------------------------
+
+    def start(self, *, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None, background: bool = True) -> Daemon:
+        """Keep stream tables fresh from a thread of this process: `with rn.start() as daemon: ...` drains it at the end.
+
+        `tell` hears of every refresh, from several threads. Commits through `rn.sql` wake it at once. Without `background`, call
+        `run()` of what is returned, which ends when another thread calls `drain()`.
+        """
+        daemon = Daemon(self._engine, workers, tell, self._sync)
+        self._daemons = (*self._daemons, daemon)
+        return daemon.start() if background else daemon
+
+    def run_once(self, *, everything: bool = False, workers: int | None = None, tell: Callable[[Event], None] = lambda event: None) -> Report:
+        """One tick, for orchestrators: what is due is refreshed at one cut. `everything` asks for all that is behind its sources."""
+        self._sync()
+        return Daemon(self._engine, workers, tell, self._sync).once(everything, self.settings.lock_wait_seconds)
+
+    def next_tick(self, *, everything: bool = False) -> Tick:
+        """What a tick would do now: what would run and why, and why the others would not. Nothing runs."""
+        return next_tick(self._engine, everything)[2]
+
+    def overview(self) -> Rows:
+        """One line per stream table: schedule, staleness against it, what the next tick would do with it, trouble."""
+        return overview(self._engine)
+
+    def daemon(self) -> dict[str, Any] | None:
+        """What the leading daemon says of itself: who it is, what it refreshes; None when none leads."""
+        return leader(self._engine)
+
+    def suspend(self, name: str, reason: str = "") -> None:
+        """Keep the scheduler from refreshing a stream table until it is resumed; `refresh` still works."""
+        operate.suspend(self._engine, self._name(name), reason)
+
+    def resume(self, name: str | None = None) -> bool:
+        """Let the scheduler try a suspended stream table again; without a name, end a pause. Whether there was something to resume."""
+        return operate.resume(self._engine, self._name(name)) if name is not None else operate.unpause(self._engine)
+
+    def pause(self) -> None:
+        """Let no daemon start anything until `resume()`; what runs is finished."""
+        operate.pause(self._engine)
+
+    def drain(self, timeout: float = 60.0) -> None:
+        """Pause, and wait until nothing runs."""
+        operate.drain(self._engine, timeout)
+
+    def gate_source(self, source: str, note: str = "") -> None:
+        """Let scheduled refreshes read nothing new of a source, as while it is being loaded."""
+        operate.gate_source(self._engine, self._name(source), note)
+
+    def ungate_source(self, source: str) -> bool:
+        return operate.ungate_source(self._engine, self._name(source))
+
+    def gates(self) -> Rows:
+        """The gated sources, with the stream tables that wait."""
+        return operate.gates(self._engine)
+
+    def advance_watermark(self, source: str, moment: datetime | str) -> bool:
+        """Say up to which moment of its data a source is loaded; it never goes back. False when that was known."""
+        return operate.advance_watermark(self._engine, self._name(source), moment)
+
+    def create_watermark_group(self, name: str, sources: Names, tolerance: float | str = 0.0) -> None:
+        """Let stream tables wait that read two or more of these sources while their watermarks are further apart."""
+        operate.create_watermark_group(self._engine, name, [self._name(s) for s in sources], tolerance)
+
+    def drop_watermark_group(self, name: str) -> None:
+        operate.drop_watermark_group(self._engine, name)
+
+    def watermarks(self) -> dict[str, Any]:
+        """Watermarks, and groups with the reason why their readers wait."""
+        return operate.watermarks(self._engine)
+
+    def reset_fuse(self, name: str, verdict: str = "apply") -> None:
+        """Decide about a change that blew a fuse: "apply", "reinitialise", or "skip" until a source commits again."""
+        operate.reset_fuse(self._engine, self._name(name), verdict)
+
+    def fuses(self) -> Rows:
+        """The fuses that blew."""
+        return operate.fuses(self._engine)
 
     # -- keep ------------------------------------------------------------------------------------------------------
 
@@ -316,10 +473,16 @@ class Runnel:
         return found
 
     def close(self) -> None:
-        """Let go of the catalog; the Spark session goes on."""
+        """Let go of the catalog; the Spark session goes on. A daemon that was started is drained."""
+        for daemon in self._daemons:
+            daemon.stop()
         self._engine.catalog.close()
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _home(self) -> Home:
+        return Home(self.spark.catalog.currentCatalog(), self.spark.catalog.currentDatabase())
 
     @property
     def _tables_folder(self) -> str:
@@ -349,6 +512,10 @@ class Runnel:
                 drop_view(self.spark, split_key(name))
                 del self._views[name]
 
+    def _wake(self) -> None:
+        for daemon in self._daemons:
+            daemon.hurry()
+
     def _warn_of_strays(self) -> None:
         folder = self._tables_folder
         known = {os.path.basename(e.path) for e in self._engine.catalog.entries()}
@@ -374,11 +541,30 @@ class Runnel:
                     properties=statement.properties,
                     replace=statement.replace,
                     if_not_exists=statement.if_not_exists,
+                    schedule=statement.schedule or "",
                 )
-                return self._frame([_summary(record)] if record else [], _SUMMARY)
+                runs = {"next_runs": ", ".join(t.isoformat() for t in self.next_runs(self._name(name)))}
+                return self._frame([_summary(record) | runs] if record else [], f"{_SUMMARY}, next_runs string")
             case "alter":
-                line = self.alter(self._name(name), mode=statement.mode, properties=statement.properties, query=statement.query or None).line()
-                return self._frame([line], "name string, mode string, effective string, reason string")
+                if statement.add and (there := self._engine.backing(self._name(name)).definition.schedule):
+                    raise DefinitionError(
+                        f'"{".".join(name)}" has a schedule already',
+                        code="SCHEDULE",
+                        detail=f"It is {there}.",
+                        hint="Use SET instead of ADD to replace it.",
+                    )
+                line = self.alter(
+                    self._name(name),
+                    mode=statement.mode,
+                    properties=statement.properties,
+                    query=statement.query or None,
+                    schedule=statement.schedule,
+                ).line()
+                line["next_runs"] = ", ".join(t.isoformat() for t in self.next_runs(self._name(name)))
+                return self._frame([line], "name string, mode string, effective string, reason string, schedule string, next_runs string")
+            case "suspend" | "resume":
+                self.suspend(self._name(name)) if statement.verb == "suspend" else self.resume(self._name(name))
+                return self._frame([{"name": self._name(name), "verb": statement.verb}], "name string, verb string")
             case "refresh":
                 return self._frame([_summary(self.refresh(self._name(name), full=statement.full))], _SUMMARY)
             case "drop":
@@ -386,7 +572,8 @@ class Runnel:
                 return self._frame([{"dropped": g} for g in gone], "dropped string")
             case "show":
                 return self._frame(
-                    self.list(), "name string, mode string, effective string, reason string, sources string, created_at string, comment string"
+                    self.list(),
+                    "name string, mode string, effective string, reason string, sources string, created_at string, comment string, schedule string",
                 )
             case "describe":
                 status = self.status(self._name(name))
@@ -448,6 +635,11 @@ def _mode(mode: str) -> Mode:
     if found is None:
         raise DefinitionError(f"refresh mode {mode} does not exist", code="MODE", hint=f"Use one of {', '.join(Mode)}.")
     return found
+
+
+def _schedule(text: str) -> str:
+    """A schedule in the words that a definition keeps."""
+    return str(parse_schedule(text)) if text.strip() else ""
 
 
 def _check_rules(settings: Settings) -> None:

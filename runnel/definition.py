@@ -8,12 +8,20 @@ from typing import Any
 from runnel.differentiate.layout import Layout
 from runnel.errors import DefinitionError
 from runnel.observe.record import Mode
+from runnel.schedule.fuse import parse_fuse
+from runnel.schedule.schedules import Schedule, stored_schedule
+from runnel.schedule.tier import Tier
 
 CEILING = "runnel.differential_ceiling"
+TIER, PRIORITY, FUSE, GROUP_SCHEDULE = "runnel.tier", "runnel.priority", "runnel.fuse", "runnel.group_schedule"
 GROUP, POLICY = "runnel.group", "runnel.diamond_policy"
 PROPERTIES = {
     "runnel.storage": ("balanced", "read_optimised"),
     CEILING: "a number from 0 to 1, where 1 sets no ceiling",
+    TIER: tuple(Tier),
+    PRIORITY: "a whole number, higher first",
+    FUSE: "off, a number of changed rows, or a multiple of the table's usual change such as 20x",
+    GROUP_SCHEDULE: ("fastest", "slowest"),
     GROUP: "the name of a group that is refreshed and published together",
     POLICY: ("slowest", "fastest"),
 }
@@ -59,6 +67,8 @@ class Definition:
     """What the user should know about the query, in words."""
     unchecked: tuple[str, ...] = ()
     """Columns that show one of several correct results, so that they cannot be compared with a query from scratch."""
+    schedule: str = ""
+    """When it is refreshed, as SQL; nothing means as often as its readers need."""
 
     def __post_init__(self) -> None:
         for key, value in self.properties.items():
@@ -79,6 +89,18 @@ class Definition:
     def differential_ceiling(self) -> float | None:
         """The changed share above which recompute is presumed faster, where the user set one for this table."""
         return float(self.properties[CEILING]) if CEILING in self.properties else None
+
+    @property
+    def when(self) -> Schedule:
+        return stored_schedule(self.schedule)
+
+    @property
+    def tier(self) -> Tier:
+        return Tier(self.properties.get(TIER, Tier.HOT))
+
+    @property
+    def priority(self) -> int:
+        return int(self.properties.get(PRIORITY, 0))
 
     @property
     def group(self) -> str:
@@ -109,6 +131,7 @@ class Definition:
             "sources": ", ".join(self.source_keys),
             "created_at": self.created_at,
             "comment": self.comment,
+            "schedule": self.schedule,
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -139,9 +162,14 @@ class Definition:
 def _is_value(key: str, value: str) -> bool:
     if key == GROUP:
         return bool(value.strip())
-    if key != CEILING:
-        return value in PROPERTIES.get(key, ())
     try:
-        return 0.0 <= float(value) <= 1.0
+        if key == CEILING:
+            return 0.0 <= float(value) <= 1.0
+        if key == PRIORITY:
+            return str(int(value)) == value.strip()
+        if key == FUSE:
+            parse_fuse(value)
+            return True
     except ValueError:
         return False
+    return value in PROPERTIES.get(key, ())

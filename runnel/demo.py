@@ -1,4 +1,4 @@
-"""`runnel demo`: a small shop, three stream tables, and a handful of live changes that they follow.
+"""`runnel demo`: a small shop, three stream tables, and a handful of live changes that a daemon lets them follow.
 
 Everything lives in the schema `demo`; what an earlier demo left there goes first, and nothing else is touched.
 """
@@ -47,7 +47,9 @@ FROM demo.order_totals t JOIN demo.customers c ON c.id = t.customer_id
 GROUP BY c.name, c.city""",
     "open_orders": "SELECT id, customer_id FROM demo.orders WHERE status = 'open'",
 }
-"""Each after those that it reads."""
+"""Each after those that it reads. All are refreshed when a source commits."""
+SETTLED = 120.0
+"""Seconds that the daemon may take to follow one change."""
 
 CHANGES: tuple[tuple[str, ...], ...] = (
     ("INSERT INTO demo.orders VALUES (5001, 17, 'open')", "INSERT INTO demo.order_lines VALUES (20001, 5001, 2, 19.90), (20002, 5001, 1, 4.50)"),
@@ -70,13 +72,17 @@ def run(rn: Runnel, say: Callable[[str], None], out: Console | None, flags: str 
     _clear(rn, say)
     _build(rn, say, show)
     steps: list[dict[str, Any]] = []
-    for number, statements in enumerate(CHANGES, 1):
-        say(f"change {number} of {len(CHANGES)}")
-        for statement in statements:
-            rn.sql(statement)
-        records = [rn.refresh(f"demo.{name}") for name in STREAM_TABLES]
-        show.change(number, statements, records)
-        steps.append({"change": list(statements), "refreshes": [r.as_dict() for r in records]})
+    heard: list[RefreshRecord] = []
+    with rn.start(tell=lambda event: heard.append(event.record) if event.record is not None else None) as daemon:
+        for number, statements in enumerate(CHANGES, 1):
+            say(f"change {number} of {len(CHANGES)}")
+            for statement in statements:
+                rn.sql(statement)
+            daemon.settle(SETTLED)
+            records = [r for r in heard if r.stream_table.startswith(HERE)]
+            heard.clear()
+            show.change(number, statements, records)
+            steps.append({"change": list(statements), "refreshes": [r.as_dict() for r in records]})
     verified = []
     for name in STREAM_TABLES:
         say(f"verifying {name}: running its query from scratch")
@@ -108,10 +114,10 @@ def _build(rn: Runnel, say: Callable[[str], None], show: _Printer) -> None:
     show.head("A shop of 200 customers, 5,000 orders and 20,000 order lines, and three stream tables over it:")
     for name, query in STREAM_TABLES.items():
         say(f"creating {name}")
-        record = rn.create(f"demo.{name}", query)
+        record = rn.create(f"demo.{name}", query, schedule="on update")
         assert record is not None
         show.created(name, query, record)
-    show.head("Now the shop changes, and each change is followed by a refresh of all three:")
+    show.head("Now the shop changes. A daemon runs, sees each commit and refreshes what reads it:")
     show.columns()
 
 
@@ -139,7 +145,7 @@ class _Printer:
             Text.assemble(
                 ("  CREATE STREAM TABLE ", "cyan"),
                 (f"demo.{name}", "bold"),
-                (" AS ", "cyan"),
+                (" TRIGGER ON UPDATE AS ", "cyan"),
                 sql,
                 (f"   {record.rows_out:,} rows, {record.ms:.0f} ms", "dim"),
             )
@@ -169,11 +175,12 @@ class _Printer:
         runnel = _command() + flags
         self.head("Try next:")
         for command in (
-            f"{runnel} list",
+            f"{runnel} run",
+            f"{runnel} status --watch",
             f"{runnel} history demo.customer_spend",
             f"{runnel} explain demo.order_totals",
             f'{runnel} query "SELECT * FROM demo.customer_spend ORDER BY spent DESC LIMIT 5"',
-            f'{runnel} query "DELETE FROM demo.orders WHERE id = 1" && {runnel} refresh && {runnel} verify',
+            f'{runnel} query "DELETE FROM demo.orders WHERE id = 1" && {runnel} run --once && {runnel} verify',
         ):
             self._print(Text(f"  {command}"))
 

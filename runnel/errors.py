@@ -12,7 +12,18 @@ A message is short, lower case and without a full stop; a detail is a sentence; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+
+def where(file: str, position: Sequence[int] | None) -> str:
+    """The place of an error as messages end with it.
+
+    >>> where("sql/totals.sql", (2, 5)), where("", None)
+    (' (sql/totals.sql, line 2, column 5)', '')
+    """
+    parts = ([file] if file else []) + ([f"line {position[0]}, column {position[1]}"] if position else [])
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 class RunnelError(Exception):
@@ -40,11 +51,12 @@ class RunnelError(Exception):
         self.detail = detail
         self.hint = hint
         self.position = position
+        self.file = ""
+        """The file that `position` is in, where the text came from one."""
         self.values = values
 
     def __str__(self) -> str:
-        where = f" (line {self.position[0]}, column {self.position[1]})" if self.position else ""
-        lines = [f"[{self.code}] {self.message}{where}"]
+        lines = [f"[{self.code}] {self.message}{where(self.file, self.position)}"]
         if self.detail:
             lines.append(f"  detail: {self.detail}")
         if self.hint:
@@ -60,6 +72,7 @@ class RunnelError(Exception):
             "detail": self.detail,
             "hint": self.hint,
             "position": list(self.position) if self.position else None,
+            **({"file": self.file} if self.file else {}),
         }
 
     @property

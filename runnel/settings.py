@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -39,12 +40,21 @@ class Settings:
     )
     compact_tail_files: int = setting(50, "Raise to compact less often when refreshes are tiny and frequent.")
     vacuum_hours: float = setting(168.0, "Lower to free storage sooner; queries that run longer than this may lose their files to `vacuum`.")
+    history_days: float = setting(90.0, "Lower when the history of very many refreshes takes too much room; older records are forgotten.")
     differential_ceiling: float = setting(
         0.15,
         "Raise when changes are large and still faster to apply: above this changed share of the sources, AUTO presumes that recompute is faster.",
     )
     lock_wait_seconds: float = setting(60.0, "Raise when refreshes of one stream table from several processes queue up longer than this.")
     lock_lease_seconds: float = setting(30.0, "Lower for a faster takeover after a killed process, raise when the catalog is slow to reach.")
+    workers: int = setting(4, "Raise when many stream tables wait for a worker while Spark has cores to spare.")
+    workers_per_schema: int = setting(0, "Set it when the stream tables of one schema keep all workers busy; 0 sets no bound.")
+    suspend_after_failures: int = setting(3, "Raise when sources or storage are often away for longer than a few tries.")
+    auto_backoff: bool = setting(True, "Turn off when a stream table must keep its period even though its refreshes take longer.")
+    probe_idle_seconds: float = setting(5.0, "Lower to notice commits of other processes to quiet sources sooner.")
+    leader_lease_seconds: float = setting(
+        10.0, "Lower for a faster takeover by a standby daemon on another machine, raise when the catalog is slow to reach."
+    )
     allow_circular: bool = setting(
         False, "Turn on when stream tables shall read each other in a cycle, such as reachability: they are computed until nothing changes."
     )
@@ -72,8 +82,8 @@ class Settings:
                 )
 
 
-def load(overrides: dict[str, Any] | None = None, environ: dict[str, str] | None = None) -> Settings:
-    """Settings from defaults, then the environment, then explicit overrides.
+def load(overrides: dict[str, Any] | None = None, environ: dict[str, str] | None = None, project: Mapping[str, Any] | None = None) -> Settings:
+    """Settings from defaults, then the project's file, then the environment, then explicit overrides.
 
     >>> load({"kernel_reads": False}).kernel_reads
     False
@@ -81,19 +91,31 @@ def load(overrides: dict[str, Any] | None = None, environ: dict[str, str] | None
     7
     """
     known = {f.name: f for f in fields(Settings)}
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {key: _given(key, value, known) for key, value in (project or {}).items()}
     for name, text in (os.environ if environ is None else environ).items():
         key = name.removeprefix("RUNNEL_").lower()
         if name.startswith("RUNNEL_") and key in known:
             values[key] = _parse(key, text, known[key].default)
-    for key, value in (overrides or {}).items():
-        if key not in known:
-            raise DefinitionError(
-                f'setting "{key}" does not exist', detail=f"Settings are {', '.join(sorted(known))}.", hint="Use one of the names above."
-            )
-        default = known[key].default
-        values[key] = _parse(key, value, default) if isinstance(value, str) and not isinstance(default, str) else value
+    values.update({key: _given(key, value, known) for key, value in (overrides or {}).items()})
     return Settings(**values)
+
+
+def _given(key: str, value: Any, known: Mapping[str, Any]) -> Any:
+    """A value that somebody wrote for a setting: as text, or in the setting's own type."""
+    if key not in known:
+        raise DefinitionError(
+            f'setting "{key}" does not exist', detail=f"Settings are {', '.join(sorted(known))}.", hint="Use one of the names above."
+        )
+    default = known[key].default
+    if isinstance(value, str) and not isinstance(default, str):
+        return _parse(key, value, default)
+    if isinstance(default, tuple) and isinstance(value, list):
+        return tuple(value)
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not type(default):
+        raise _wrong(key, value, default)
+    return value
 
 
 def _parse(key: str, text: str, default: Any) -> Any:
@@ -104,9 +126,13 @@ def _parse(key: str, text: str, default: Any) -> Any:
             return tuple(part.strip() for part in text.split(",") if part.strip())
         return type(default)(text)
     except (KeyError, ValueError) as error:
-        raise DefinitionError(
-            f'setting "{key}" cannot be "{text}"', detail=f"It takes a {type(default).__name__}.", hint=f"Use for example {key}={default}."
-        ) from error
+        raise _wrong(key, text, default) from error
+
+
+def _wrong(key: str, value: Any, default: Any) -> DefinitionError:
+    return DefinitionError(
+        f'setting "{key}" cannot be "{value}"', detail=f"It takes a {type(default).__name__}.", hint=f"Use for example {key}={default}."
+    )
 
 
 def markdown() -> str:
@@ -115,7 +141,7 @@ def markdown() -> str:
         "# Settings",
         "",
         "Generated from `runnel/settings.py` by `make docs`. Give them to `runnel.connect(settings={...})`, to the shell as",
-        "`--set name=value`, or as environment variables `RUNNEL_<NAME>`.",
+        "`--set name=value`, as environment variables `RUNNEL_<NAME>`, or under `[settings]` in a project's `runnel.toml`.",
         "",
         "| setting | type | default | change it when |",
         "|---|---|---|---|",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.errors import RunnelError
+from runnel.errors import RunnelError, Transient
+from runnel.state import Catalog
+from runnel.tables.backing import BackingTable, conflict
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
@@ -122,3 +124,52 @@ def test_jobs_carry_the_table_and_the_stage(rn, monkeypatch) -> None:
     monkeypatch.setattr(type(context), "setJobDescription", lambda self, value: seen.append(value))
     assert rn.refresh("totals").jobs == 1
     assert f"{shop.name('totals')}: write" in seen
+
+
+def test_a_refresh_is_recorded_while_it_runs_and_when_it_fails(rn, monkeypatch) -> None:
+    shop = Shop(rn)
+    rn.create("ratio", "SELECT id, 1 / (amount - 9) AS ratio FROM orders")
+    seen: list[str] = []
+    write = BackingTable.write
+    monkeypatch.setattr(BackingTable, "write", lambda self, *rest: seen.append(rn.history("ratio")[0].status) or write(self, *rest))
+    rn.sql("INSERT INTO orders VALUES (8, 8, 8)")
+    shop.refresh("ratio", "DIFFERENTIAL")
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        rn.refresh("ratio")
+    assert seen == ["RUNNING", "RUNNING"]
+    assert [(r.status, r.epoch) for r in rn.history("ratio")] == [("FAILED", 2), ("COMPLETED", 2), ("COMPLETED", 1)]
+
+
+def test_attempts_after_a_conflict_are_one_refresh(rn, monkeypatch) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    conflicts = iter([True, False])
+    commit = BackingTable.commit
+
+    def contended(self, *rest):
+        if next(conflicts, True):
+            raise conflict(self.definition.name)
+        return commit(self, *rest)
+
+    monkeypatch.setattr(BackingTable, "commit", contended)
+    assert rn.refresh("totals").action == "DIFFERENTIAL"
+    shop.check("totals")
+    assert [r.status for r in rn.history("totals")] == ["COMPLETED", "COMPLETED"]
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    with pytest.raises(Transient):
+        rn.refresh("totals")
+    last = rn.history("totals")[0]
+    assert (last.status, last.error["code"], len(rn.history("totals"))) == ("FAILED", "CONFLICT", 3)
+
+
+def test_nothing_to_do_is_one_record_and_no_more(rn, monkeypatch) -> None:
+    Shop(rn)
+    rn.create("totals", TOTALS)
+    written: list[str] = []
+    record = Catalog.record
+    monkeypatch.setattr(Catalog, "record", lambda self, what: written.append(what.status) or record(self, what))
+    assert rn.refresh("totals").action == "NO_DATA"
+    assert written == ["COMPLETED"]
+    assert [b.as_dict()["action"] for b in rn.refresh_timeline("1h", "totals")] == ["FULL", "NO_DATA"]

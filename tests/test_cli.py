@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from runnel.cli import app
 from runnel.cli.app import hoisted
-from runnel.cli.connect import full_name
-from runnel.cli.define import statements
+from runnel.cli.names import full_name
 from runnel.cli.show import plain
 from runnel.observe import docs
 
@@ -132,7 +131,6 @@ def test_helpers() -> None:
     assert hoisted(["query", "--", "--json"]) == ["query", "--", "--json"]
     assert hoisted(["list", "--warehouse=w"]) == ["--warehouse=w", "list"]
     assert full_name("Totals") == "spark_catalog.default.totals"
-    assert statements("SELECT ';'; /* ; */ SELECT 2 -- ;\n") == ["SELECT ';'", "SELECT 2"]
     assert plain({"a": float("nan"), "b": (1, None), "c": b"\x01"}) == {"a": "nan", "b": [1, None], "c": "01"}
 
 

@@ -78,7 +78,13 @@ def test_killed_at_any_stage_nothing_is_lost_and_nothing_twice(small, point, com
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
     assert rn.status("totals")["version"] == before + (1 if committed else 0)
     shop.check("totals")
+    assert [r.status for r in rn.history("totals")] == ["RUNNING", "COMPLETED"]
     shop.refresh("totals", "NO_DATA" if committed else "DIFFERENTIAL")
+    _, orphan, _ = rn.history("totals")
+    if committed:
+        assert (orphan.status, orphan.action, orphan.epoch, orphan.version) == ("COMPLETED", "DIFFERENTIAL", 2, before + 1)
+    else:
+        assert (orphan.status, orphan.epoch, orphan.error["code"]) == ("FAILED", 1, "ORPHANED")
     shop.refresh("large", "DIFFERENTIAL")
     shop.refresh("totals", "NO_DATA")
 

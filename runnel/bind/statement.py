@@ -1,7 +1,8 @@
 """The statements Runnel adds to SQL, recognised from tokens so that names and strings are never taken for keywords.
 
-CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] name [COMMENT '..'] [TBLPROPERTIES (..)] [REFRESH MODE m | REFRESH POLICY p] AS query
+CREATE [OR REPLACE] STREAM TABLE [IF NOT EXISTS] name [COMMENT '..'] [TBLPROPERTIES (..)] [REFRESH MODE m | REFRESH POLICY p] [schedule] AS query
 ALTER STREAM TABLE name [SET] REFRESH MODE m | REFRESH POLICY p | TBLPROPERTIES (..) | AS query
+ALTER STREAM TABLE name SET | ADD schedule, DROP SCHEDULE, SUSPEND, RESUME; schedules are those of `schedule/schedules.py`
 REFRESH | DROP | DESCRIBE | EXPLAIN STREAM TABLE name, SHOW STREAM TABLES; STREAM TABLE may be written MATERIALIZED VIEW,
 STREAMING TABLE, DYNAMIC TABLE or MATERIALIZED LAKE VIEW. Anything else belongs to Spark.
 """
@@ -16,6 +17,7 @@ from sqlglot.tokens import Token, TokenType
 from runnel.bind.faithful import SparkText
 from runnel.errors import DefinitionError
 from runnel.observe.record import POLICIES, Mode
+from runnel.schedule.schedules import HINT, read_schedule
 
 _NOUNS = (("MATERIALIZED", "LAKE", "VIEW"), ("STREAM", "TABLE"), ("STREAMING", "TABLE"), ("MATERIALIZED", "VIEW"), ("DYNAMIC", "TABLE"))
 _PLURALS = tuple((*noun[:-1], noun[-1] + "S") for noun in _NOUNS)
@@ -23,7 +25,10 @@ _PLURALS = tuple((*noun[:-1], noun[-1] + "S") for noun in _NOUNS)
 
 @dataclass(frozen=True)
 class Statement:
-    """One recognised statement. `verb` is create, alter, refresh, drop, show, describe or explain; an alter without a mode keeps it."""
+    """One recognised statement. `verb` is create, alter, refresh, drop, show, describe, explain, suspend or resume.
+
+    `mode` and `schedule` are None where it says nothing about them; an alter then keeps them. An empty schedule drops the one that is there.
+    """
 
     verb: str
     name: tuple[str, ...] = ()
@@ -36,6 +41,9 @@ class Statement:
     full: bool = False
     comment: str = ""
     properties: dict[str, str] = field(default_factory=dict)
+    schedule: str | None = None
+    add: bool = False
+    """The schedule may not replace another one."""
 
 
 def parse_statement(text: str) -> Statement | None:
@@ -79,7 +87,7 @@ class _Reader:
         if_not_exists = self._accept("IF", "NOT", "EXISTS")
         if replace and if_not_exists:
             raise self._error("OR REPLACE and IF NOT EXISTS exclude each other", "Keep one of the two.")
-        name, comment, properties, mode = self._name(), "", dict[str, str](), Mode.AUTO
+        name, comment, properties, mode, schedule = self._name(), "", dict[str, str](), None, None
         while not self._accept("AS"):
             if self._accept("COMMENT"):
                 comment = self._string()
@@ -87,9 +95,11 @@ class _Reader:
                 properties = self._properties()
             elif (chosen := self._refresh_mode()) is not None:
                 mode = chosen
+            elif self._at_schedule():
+                schedule = self._schedule()
             else:
-                raise self._error(f"unexpected {self._shown()}", "Expected COMMENT, TBLPROPERTIES, REFRESH MODE, REFRESH POLICY or AS.")
-        return Statement("create", name, self._query(), mode, replace, if_not_exists, comment=comment, properties=properties)
+                raise self._error(f"unexpected {self._shown()}", "Expected COMMENT, TBLPROPERTIES, REFRESH MODE, REFRESH POLICY, SCHEDULE or AS.")
+        return Statement("create", name, self._query(), mode, replace, if_not_exists, comment=comment, properties=properties, schedule=schedule)
 
     def _query(self) -> str:
         """The rest of the text."""
@@ -99,14 +109,25 @@ class _Reader:
 
     def _alter(self) -> Statement:
         name = self._name()
-        self._accept("SET")
+        for verb in ("SUSPEND", "RESUME"):
+            if self._accept(verb):
+                return self._end(Statement(verb.lower(), name))
+        if self._accept("DROP"):
+            if not (self._accept("SCHEDULE") or self._accept("TRIGGER")):
+                raise self._error(f"unexpected {self._shown()}", "Expected DROP SCHEDULE.")
+            return self._end(Statement("alter", name, schedule=""))
+        add = self._accept("ADD")
+        if not add:
+            self._accept("SET")
+        if add or self._at_schedule():
+            return self._end(Statement("alter", name, schedule=self._schedule(), add=add))
         if self._accept("TBLPROPERTIES"):
             return self._end(Statement("alter", name, properties=self._properties()))
         if self._accept("AS"):
             return Statement("alter", name, query=self._query())
         mode = self._refresh_mode()
         if mode is None:
-            raise self._error(f"unexpected {self._shown()}", "Expected REFRESH MODE, REFRESH POLICY, SET TBLPROPERTIES or AS.")
+            raise self._error(f"unexpected {self._shown()}", "Expected REFRESH MODE, REFRESH POLICY, SET TBLPROPERTIES, SET SCHEDULE or AS.")
         return self._end(Statement("alter", name, mode=mode))
 
     def _named(self, verb: str) -> Statement:
@@ -187,6 +208,26 @@ class _Reader:
             raise self._error(f"expected {shown}, found {self._shown()}", "Write TBLPROPERTIES ('key' = 'value').")
         self.at += 1
 
+    def _at_schedule(self) -> bool:
+        word = self.tokens[self.at] if self.at < len(self.tokens) else None
+        return word is not None and word.token_type is not TokenType.STRING and word.text.upper() in ("SCHEDULE", "TRIGGER", "TARGET_LAG")
+
+    def _schedule(self) -> str:
+        """A schedule clause, read from the text itself: durations such as 30s are no tokens of SQL."""
+        if self.at >= len(self.tokens):
+            raise self._error("the schedule is missing", HINT)
+        start = self.tokens[self.at].start
+        try:
+            found, end = read_schedule(self.text, start)
+        except DefinitionError as error:
+            offset = min(error.values.get("offset", start), len(self.text) - 1)
+            lead = self.text[:offset]
+            error.position = (lead.count("\n") + 1, offset - (lead.rfind("\n") + 1) + 1)
+            raise
+        while self.at < len(self.tokens) and self.tokens[self.at].start < end:
+            self.at += 1
+        return str(found)
+
     def _refresh_mode(self) -> Mode | None:
         """REFRESH MODE in our words or REFRESH POLICY in those of Databricks; None when neither stands here."""
         if self._accept("REFRESH", "MODE"):
@@ -201,6 +242,7 @@ class _Reader:
     def _mode(self) -> Mode:
         word = self._word().upper()
         if word not in Mode.__members__:
+            self.at -= 1
             raise self._error(f"refresh mode {word} does not exist", f"Use one of {', '.join(Mode)}.")
         return Mode(word)
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from runnel import settings as settings_module
+from runnel.cli import names
 from runnel.cli.show import failed
+from runnel.project.folder import Project, find, load
+from runnel.project.names import Home
+from runnel.settings import Settings
 
-ANYWHERE = {"--warehouse": 1, "--catalog": 1, "--set": 1, "--json": 0, "--debug": 0}
+ANYWHERE = {"--project": 1, "--warehouse": 1, "--catalog": 1, "--set": 1, "--json": 0, "--debug": 0}
 """Global options with their number of values; they may stand before or after the command."""
 
 
@@ -26,6 +32,22 @@ class Options:
     settings: dict[str, str] = field(default_factory=dict)
     json: bool = False
     debug: bool = False
+    project: Project | None = None
+    named: bool = False
+    """The warehouse was named, by the command line or the environment, and wins over any project's."""
+
+    @property
+    def home(self) -> Home:
+        """Where names without a schema live."""
+        return self.project.home if self.project else Home()
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Settings for Spark."""
+        return dict(self.project.spark) if self.project else {}
+
+    def loaded_settings(self) -> Settings:
+        return settings_module.load(dict(self.settings), project=self.project.settings if self.project else None)
 
     @property
     def folder(self) -> str:
@@ -92,7 +114,12 @@ app = typer.Typer(
 @app.callback()
 def globals_(
     context: typer.Context,
-    warehouse: str = typer.Option("./runnel-warehouse", envvar="RUNNEL_WAREHOUSE", help="Folder of tables and stream tables."),
+    project: str = typer.Option(
+        "", envvar="RUNNEL_PROJECT", metavar="FOLDER", help="Folder with a runnel.toml; default: this one, or the nearest one above that has it."
+    ),
+    warehouse: str = typer.Option(
+        "", envvar="RUNNEL_WAREHOUSE", metavar="FOLDER", help="Folder of tables and stream tables; default: the project's, else ./runnel-warehouse."
+    ),
     catalog: str = typer.Option(
         "", envvar="RUNNEL_CATALOG", metavar="URL", help="Catalog to share, postgresql://...; default: a file in the warehouse."
     ),
@@ -104,4 +131,22 @@ def globals_(
     if wrong:
         raise typer.BadParameter(f"{wrong[0]!r} is not name=value", param_hint="--set")
     settings = {name.strip(): value.strip() for name, _, value in (s.partition("=") for s in set_)}
-    context.obj = Options(warehouse, catalog or None, settings, as_json, debug)
+    found = _project(project, context.invoked_subcommand)
+    options = Options(warehouse or "./runnel-warehouse", catalog or None, settings, as_json, debug, named=bool(warehouse))
+    context.obj = in_project(options, found) if found else options
+    names.home = context.obj.home
+
+
+def in_project(options: Options, project: Project) -> Options:
+    """The options of a call inside a project. What was named wins; a catalog belongs to its warehouse and comes with it."""
+    if options.named:
+        return replace(options, project=project)
+    return replace(options, project=project, warehouse=project.warehouse, catalog=options.catalog or project.catalog)
+
+
+def _project(named: str, command: str | None) -> Project | None:
+    """The project that was named, or the one around this folder. `init` may make one, and `version` needs none."""
+    if named and command != "init":
+        return load(Path(named))
+    file = find(Path.cwd()) if command not in ("init", "version", "demo") else None
+    return load(file) if file else None

@@ -1,4 +1,4 @@
-"""Names as people write them, and connections: to the catalog alone, or with Spark and its noise kept off the console."""
+"""Connections: to the catalog alone, or with Spark and its noise kept off the console."""
 
 from __future__ import annotations
 
@@ -12,34 +12,16 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from runnel import settings as settings_module
-from runnel.bind.expand import join_key, split_key
+from runnel.bind.expand import join_key
+from runnel.cli.names import full_name, short
 from runnel.definition import Definition
 from runnel.errors import DefinitionError
+from runnel.project.names import Home
 from runnel.state import Catalog
 
 if TYPE_CHECKING:
     from runnel.api import Runnel
     from runnel.cli.app import Options
-
-HOME = "spark_catalog.default."
-
-
-def full_name(name: str) -> str:
-    """A name with the default catalog and schema, in lower case.
-
-    >>> full_name("Totals"), full_name("sales.totals")
-    ('spark_catalog.default.totals', 'spark_catalog.sales.totals')
-    """
-    parts = [p.lower() for p in split_key(name)]
-    if not 1 <= len(parts) <= 3 or not all(parts):
-        raise DefinitionError(f'"{name}" is not a table name', code="NAME", hint="Use name, schema.name or catalog.schema.name.")
-    return join_key(("spark_catalog", "default")[: 3 - len(parts)] + tuple(parts))
-
-
-def short(name: str) -> str:
-    """A name as people write it."""
-    return name.removeprefix(HOME).removeprefix("spark_catalog.")
 
 
 def known(options: Options, names: Sequence[str]) -> dict[str, Definition]:
@@ -86,7 +68,7 @@ def offline(options: Options) -> Iterator[Runnel]:
     class Offline(Runnel):
         def __init__(self, catalog: Catalog) -> None:
             self.folder = options.folder
-            self.settings = settings_module.load(options.settings)
+            self.settings = options.loaded_settings()
             self._engine = Engine(None, self.settings, catalog, None)  # type: ignore[arg-type]
             self._views = {}
 
@@ -106,24 +88,36 @@ def connected(options: Options, make: bool = False) -> Iterator[tuple[Runnel, Ca
     if make:
         os.makedirs(options.folder, exist_ok=True)
     check_folder(options)
-    settings = settings_module.load(options.settings)
-    with _progress() as say:
+    settings = options.loaded_settings()
+    with progress() as say:
         say("loading Spark")
         from runnel.api import connect
         from runnel.execute import session
 
-        with _spark_to_file(options.debug):
-            session.embedded(options.folder, say)
+        with spark_to_file(options.debug):
+            spark = session.embedded(options.folder, say, options.config)
         say("opening the warehouse")
         rn = connect(warehouse=options.folder, catalog=options.catalog, settings=settings, progress=say)
+        before = (spark.catalog.currentCatalog(), spark.catalog.currentDatabase())
         try:
+            if options.home != Home():
+                use(rn, options.home)
             yield rn, say
         finally:
+            if options.home != Home():
+                use(rn, Home(*before))
             rn.close()
 
 
+def use(rn: Runnel, home: Home) -> None:
+    """Let names without a schema mean those of a project; its schema comes into being with the first use."""
+    schema = f"`{home.catalog}`.`{home.schema}`"
+    rn.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    rn.sql(f"USE {schema}")
+
+
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
+def progress() -> Iterator[Callable[[str], None]]:
     """A line on stderr that says what runs: with a spinner on a terminal, plain lines elsewhere. "" clears it."""
     with _own_stderr() as stream:
         console = Console(file=stream)
@@ -154,7 +148,7 @@ def _own_stderr() -> Iterator[TextIO]:
 
 
 @contextmanager
-def _spark_to_file(debug: bool) -> Iterator[None]:
+def spark_to_file(debug: bool) -> Iterator[None]:
     """Let the Java process, started inside, write to a file instead of the console; its last lines show when it fails."""
     if debug or not _is_console():
         yield

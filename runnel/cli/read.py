@@ -1,16 +1,22 @@
-"""Commands that read and explain: query, explain, verify, status, graph, history, savings, list."""
+"""Commands that read and explain: query, explain, verify, status, graph, history, timeline, savings, list."""
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 import typer
 
 from runnel.cli.app import app
-from runnel.cli.connect import connected, full_name, known, offline, opened_catalog, short
-from runnel.cli.show import as_record, grid, print_json, print_records, stdout
+from runnel.cli.connect import connected, known, offline, opened_catalog
+from runnel.cli.names import full_name, short
+from runnel.cli.show import as_record, grid, plain, print_json, print_records, show_error, stdout
 from runnel.definition import Definition
+from runnel.observe.timeline import draw, since_when
+from runnel.schedule.duration import show_duration
 from runnel.schedule.graph import Graph
 
 
@@ -91,40 +97,69 @@ def verify(context: typer.Context, names: list[str] = typer.Argument(None, help=
 
 
 @app.command()
-def status(context: typer.Context, name: str = typer.Argument("", help="A stream table; none means all.")) -> None:
-    """Show where stream tables stand: mode, frontier, how far their sources are ahead."""
-    with offline(context.obj) as rn:
-        found = [rn.status(n) for n in ([name] if name else [d["name"] for d in rn.list()])]
-    if context.obj.json:
-        print_json(found[0] if name else found)
-        return
-    if name:
-        _print_status(found[0])
-        return
-    head = ["stream table", "mode", "effective", "fresh", "epoch", "base rows", "tail rows", "last action", "behind"]
+def status(
+    context: typer.Context,
+    name: str = typer.Argument("", help="A stream table; none means all."),
+    watch: bool = typer.Option(False, "--watch", "-w", help="Show it again and again, until Ctrl-C."),
+    every: float = typer.Option(2.0, min=0.2, help="Seconds between two looks with --watch."),
+) -> None:
+    """Show where stream tables stand: schedule, staleness against it, effective mode, trouble; of one also its frontier. Starts no Spark."""
+    options = context.obj
+    with offline(options) as rn:
+        if name:
+            found = rn.status(name)
+            print_json(found) if options.json else _print_status(found)
+            return
+        if not watch:
+            lines = rn.overview()
+            print_json(lines) if options.json else stdout().print(_overview(lines, rn.daemon()))
+            return
+        _watch(rn, options.json, every)
+
+
+def _watch(rn: Any, as_json: bool, every: float) -> None:
+    """Look again and again: one screen for people, one JSON document a line for programs."""
+    import json
+    import time
+
+    from rich.live import Live
+
+    if as_json:
+        while True:
+            print(json.dumps(plain({"daemon": rn.daemon(), "stream_tables": rn.overview()})), flush=True)
+            time.sleep(every)
+    with Live(_overview(rn.overview(), rn.daemon()), console=stdout(), auto_refresh=False) as live:
+        while True:
+            time.sleep(every)
+            live.update(_overview(rn.overview(), rn.daemon()), refresh=True)
+
+
+def _overview(lines: list[dict[str, Any]], daemon: dict[str, Any] | None) -> Any:
+    from rich.console import Group
+    from rich.text import Text
+
+    head = ["stream table", "schedule", "effective", "state", "behind", "last run (UTC)", "ms", "next, or why not"]
     rows = []
-    for s in found:
-        behind = ", ".join(f"{short(x['source'])} {x['since']}" for x in s["sources"] if x["since"] not in ("unchanged", "data-neutral"))
-        last = (s["last_refresh"] or {}).get("action", "")
-        rows.append(
-            [
-                short(s["name"]),
-                s["mode"],
-                s["effective"],
-                "yes" if s["fresh"] else "no",
-                s["epoch"],
-                s["base_rows"],
-                s["tail_rows"],
-                str(last),
-                behind,
-            ]
-        )
-    stdout().print(grid(head, rows))
+    for line in lines:
+        state = "late" if line["late"] and line["status"] == "ACTIVE" else line["status"].lower()
+        behind = "fresh" if line["fresh"] else show_duration(round(line["behind_seconds"]))
+        last = (line["last_run"] or "")[:19].replace("T", " ")
+        schedule = line["schedule"].removeprefix("SCHEDULE ") + (f" ({line['tier']})" if line["tier"] != "hot" else "")
+        schedule += f" x{line['backoff']}" if line["backoff"] > 1 else ""
+        why = line["waiting"] or line["next"]
+        rows.append([short(line["name"]), schedule, line["effective"], state, behind, last, round(line["last_ms"]), why])
+    if daemon is None:
+        said = "no daemon runs; start one with `runnel run`"
+    else:
+        work = ", ".join(map(short, daemon.get("running", ()))) or "nothing"
+        said = f"daemon {daemon['owner']}{' (paused)' if daemon.get('paused') else ''} is refreshing {work}"
+    return Group(grid(head, rows), Text(said, style="dim"))
 
 
 def _print_status(found: dict[str, Any]) -> None:
     last = found.pop("last_refresh")
-    sources, warnings = found.pop("sources"), found.pop("warnings")
+    sources, warnings, trouble = found.pop("sources"), found.pop("warnings"), found.pop("trouble")
+    found["next_runs"] = ", ".join(found["next_runs"])
     found["fresh"] = "yes" if found["fresh"] else "no"
     facts = [[k.replace("_", " "), v] for k, v in found.items() if v not in ("", None)]
     if last:
@@ -133,6 +168,8 @@ def _print_status(found: dict[str, Any]) -> None:
     stdout().print(
         grid(["source", "frontier", "latest", "since then"], [[short(s["source"]), s["frontier"], s["latest"], s["since"]] for s in sources])
     )
+    if trouble:
+        show_error(trouble, found["name"])
     for warning in warnings:
         stdout().print(f"warning: {warning}", style="yellow", soft_wrap=True, highlight=False)
 
@@ -193,6 +230,27 @@ def history(
         stdout().print("there are no refreshes yet", highlight=False)
         return
     print_records(records, started=True)
+
+
+@app.command()
+def timeline(
+    context: typer.Context,
+    name: str = typer.Argument("", help="A stream table; none means all."),
+    since: str = typer.Option("1d", help="How far back: 30m, 2h, 7d, or a time such as 2026-01-31T12:00 (UTC)."),
+    width: int = typer.Option(0, min=0, help="Characters to a line; 0 takes the terminal's."),
+) -> None:
+    """Show when refreshes ran, as bars along the clock. Starts no Spark."""
+    if name:
+        known(context.obj, [name])
+    now = datetime.now(UTC)
+    start = since_when(since, now)
+    with offline(context.obj) as rn:
+        bars = rn.refresh_timeline(start, name or None)
+    if context.obj.json:
+        print_json([bar.as_dict() for bar in bars])
+        return
+    shown = [replace(bar, stream_table=short(bar.stream_table)) for bar in bars]
+    print(draw(shown, start, now, width or shutil.get_terminal_size((120, 24)).columns))
 
 
 @app.command()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from runnel.cli.app import Options, app
-from runnel.cli.connect import check_folder, connected, known, offline, short
+from runnel.cli.connect import check_folder, connected, known, offline
+from runnel.cli.names import short
 from runnel.cli.show import print_json, print_records, show_error, stdout
 from runnel.definition import Definition
 from runnel.observe.record import RefreshRecord
+from runnel.project.pipeline import Result
 
 if TYPE_CHECKING:
     from runnel.api import Runnel
@@ -32,7 +34,12 @@ def refresh(
         return
     with connected(options) as (rn, say):
         results = refresh_all(rn, chosen, full, say)
-    if options.json:
+    print_results(results, options.json)
+
+
+def print_results(results: Sequence[Result], as_json: bool) -> None:
+    """Records in a table and errors below; exit code 1 when there are errors."""
+    if as_json:
         print_json([r.as_dict() if isinstance(r, RefreshRecord) else r for r in results])
     else:
         print_records([r for r in results if isinstance(r, RefreshRecord)])

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from runnel.cli.connect import short
-from runnel.errors import RunnelError
+from runnel.cli.names import short
+from runnel.errors import RunnelError, where
 from runnel.observe.record import RefreshRecord
 
 
@@ -83,10 +83,17 @@ def print_records(records: Sequence[RefreshRecord], started: bool = False) -> No
     head = ["stream table", "epoch", "action", "reason", "rows in", "rows out", "jobs", "ms"]
     rows = []
     for r in records:
-        failure = f"FAILED: {(r.error or {}).get('message', '')}" if r.status == "FAILED" else r.reason
+        told = (r.error or {}).get("message", "") if r.status in ("FAILED", "SUSPENDED") else r.reason
+        failure = r.reason if r.status == "COMPLETED" else f"{r.status}: {told}"
         row = [short(r.stream_table), r.epoch, str(r.action), failure, _count(r.rows_in), _count(r.rows_out), _count(r.jobs), round(r.ms)]
         rows.append([r.started_at[:19].replace("T", " "), *row] if started else row)
     stdout().print(grid(["started (UTC)", *head] if started else head, rows))
+
+
+def print_runs(times: Sequence[datetime]) -> None:
+    """The next runs of a schedule that knows them."""
+    if times:
+        stdout().print(f"next runs: {', '.join(f'{t:%Y-%m-%d %H:%M:%S %Z}' for t in times)}", highlight=False, soft_wrap=True)
 
 
 def _count(number: int | None) -> int | str:
@@ -139,9 +146,9 @@ def describe(error: Exception) -> dict[str, Any]:
 
 
 def show_error(error: Mapping[str, Any], about: str = "") -> None:
-    where = f" (line {error['position'][0]}, column {error['position'][1]})" if error.get("position") else ""
+    place = where(error.get("file", ""), error.get("position"))
     console = _stderr()
-    text = Text.assemble(("error", "bold red"), f" [{error['code']}] {f'{short(about)}: ' if about else ''}{error['message']}{where}")
+    text = Text.assemble(("error", "bold red"), f" [{error['code']}] {f'{short(about)}: ' if about else ''}{error['message']}{place}")
     console.print(text, soft_wrap=True)
     for part in ("detail", "hint"):
         if error.get(part):

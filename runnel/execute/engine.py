@@ -99,7 +99,7 @@ class Engine:
             n: last.definitions[n] if last is not None and last.entries.get(n) == e else Definition.from_dict(e.definition)
             for n, e in entries.items()
         }
-        found = Known(revision, entries, definitions, graph_of(definitions))
+        found = Known(revision, entries, definitions, graph_of(definitions, last.graph if last is not None else None))
         self._known[:] = [found]
         return found
 
@@ -205,10 +205,10 @@ class Engine:
         self._plans.forget(lambda key: key[0] == definition_id)
 
 
-def graph_of(definitions: Mapping[str, Definition]) -> Graph:
-    """Who reads whom, with the groups that users declared."""
+def graph_of(definitions: Mapping[str, Definition], before: Graph | None = None) -> Graph:
+    """Who reads whom, with the groups that users declared; what is known of an earlier graph is taken over."""
     groups: dict[str, list[str]] = {}
     for name, definition in definitions.items():
         if definition.group:
             groups.setdefault(definition.group, []).append(name)
-    return Graph({n: d.source_keys for n, d in definitions.items()}, {g: tuple(members) for g, members in groups.items()})
+    return (before or Graph()).changed_to({n: d.source_keys for n, d in definitions.items()}, {g: tuple(members) for g, members in groups.items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from collections.abc import Collection
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ from runnel.execute.publication import republish, seen, settle, view
 from runnel.execute.refresh import entry_of
 from runnel.execute.unit import cut_for, refresh_unit
 from runnel.observe.record import Action, Mode, RefreshRecord
+from runnel.schedule.schedules import Cron
 from runnel.sources.delta import FEED
 from runnel.sources.delta_log import local_path
 from runnel.sources.stream_table import SWAP
@@ -38,6 +40,7 @@ def create(
     comment: str = "",
     properties: dict[str, str] | None = None,
     or_replace: bool = False,
+    schedule: str = "",
 ) -> RefreshRecord:
     """Define a stream table and load it. When the load fails, nothing is left of it and what was there before stays."""
     if engine.catalog.get(name) is not None:
@@ -45,9 +48,9 @@ def create(
             raise DefinitionError(
                 f'stream table "{name}" exists already', code="NAME_TAKEN", hint="Use CREATE OR REPLACE STREAM TABLE, or another name."
             )
-        return redefine(engine, name, query, mode, comment, properties, keep=False)
+        return redefine(engine, name, query, mode, comment, properties, keep=False, schedule=schedule)
     _check_name_free(engine.spark, name)
-    prepared = _prepared(engine, name, query, mode, comment, properties)
+    prepared = _prepared(engine, name, query, mode, comment, properties, schedule)
     return _build(engine, folder, prepared)
 
 
@@ -59,6 +62,7 @@ def redefine(
     comment: str | None = None,
     properties: dict[str, str] | None = None,
     keep: bool = True,
+    schedule: str | None = None,
 ) -> RefreshRecord:
     """Give a stream table another query. `keep` leaves options that are not given as they are.
 
@@ -74,6 +78,7 @@ def redefine(
         mode or (old.mode if keep else Mode.AUTO),
         old.comment if comment is None and keep else comment or "",
         {**old.properties, **(properties or {})} if keep else properties,
+        old.schedule if schedule is None and keep else schedule or "",
     )
     if _same_query(engine, old, prepared):
         return _only_options(engine, backing, prepared.definition)
@@ -86,9 +91,10 @@ def redefine(
     return next(r for r in records if r.stream_table == name)
 
 
-def _prepared(engine: Engine, name: str, query: str, mode: Mode, comment: str, properties: dict[str, str] | None) -> Prepared:
+def _prepared(engine: Engine, name: str, query: str, mode: Mode, comment: str, properties: dict[str, str] | None, schedule: str) -> Prepared:
     paths = {e.name: e.path for e in engine.known().entries.values()}
     prepared = prepare(engine.spark, engine.lookup(), engine.settings, name, query, mode, paths, comment, properties)
+    prepared = replace(prepared, definition=replace(prepared.definition, schedule=schedule))
     _check_cycle(engine, prepared.definition)
     feed(engine, prepared.definition)
     return prepared
@@ -103,9 +109,9 @@ def _same_query(engine: Engine, old: Definition, prepared: Prepared) -> bool:
 
 
 def _only_options(engine: Engine, backing: BackingTable, new: Definition) -> RefreshRecord:
-    """Change mode, comment and properties, whatever of them differs; the content stays."""
+    """Change mode, comment, properties and schedule, whatever of them differs; the content stays."""
     old = backing.definition
-    changed = replace(old, mode=new.mode, comment=new.comment, properties=new.properties)
+    changed = replace(old, mode=new.mode, comment=new.comment, properties=new.properties, schedule=new.schedule)
     if changed != old:
         with engine.catalog.lease(old.name, wait=engine.settings.lock_wait_seconds, ttl=engine.settings.lock_lease_seconds):
             backing.set_definition(changed)
@@ -154,8 +160,16 @@ def feed(engine: Engine, definition: Definition) -> None:
         log.warning("turned the change data feed of %s on (%s = true)", source.key, FEED)
 
 
-def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[str, str] | None = None) -> Definition:
-    """Change the refresh mode, or some properties; the content stays."""
+def alter(
+    engine: Engine,
+    name: str,
+    mode: Mode | None = None,
+    properties: dict[str, str] | None = None,
+    schedule: str | None = None,
+    comment: str | None = None,
+    unset: Collection[str] = (),
+) -> Definition:
+    """Change the refresh mode, the schedule, the comment, or some properties; the content stays."""
     backing = engine.backing(name)
     if mode is not None and mode.applies_changes and not backing.definition.incremental:
         raise DefinitionError(
@@ -166,8 +180,13 @@ def alter(engine: Engine, name: str, mode: Mode | None = None, properties: dict[
         )
     with engine.catalog.lease(name, wait=engine.settings.lock_wait_seconds, ttl=engine.settings.lock_lease_seconds):
         old = backing.definition
-        backing.set_definition(replace(old, mode=mode or old.mode, properties={**old.properties, **(properties or {})}))
+        when = old.schedule if schedule is None else schedule
+        said = old.comment if comment is None else comment
+        kept = {key: value for key, value in old.properties.items() if key not in unset}
+        backing.set_definition(replace(old, mode=mode or old.mode, comment=said, properties={**kept, **(properties or {})}, schedule=when))
         engine.catalog.put(entry_of(backing))
+        if when != old.schedule and isinstance(backing.definition.when, Cron):  # its times begin now; those before were not missed
+            engine.catalog.schedules.change(name, lambda state: replace(state, anchor=engine.now().timestamp()))
     settle(engine)
     return backing.definition
 

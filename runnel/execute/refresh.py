@@ -38,6 +38,7 @@ from runnel.execute.near import shares, version_of
 from runnel.execute.prepare import Prepared, prepare
 from runnel.execute.provide import Provider
 from runnel.execute.query import pinned_query
+from runnel.execute.records import finish_orphans
 from runnel.execute.trouble import runtime
 from runnel.execute.weigh import Weighing, weigh
 from runnel.observe.record import Action, RefreshRecord, Stage
@@ -98,7 +99,7 @@ class Work:
     plan: ChangePlan | None = None  # decision: the differential one, which is part of the choice; plan: the one that runs
     written: Written = field(default_factory=lambda: Written((), 0, False))  # write
     committed: int | None = None  # commit
-    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))  # the same for every attempt
 
     @property
     def first(self) -> bool:
@@ -141,19 +142,22 @@ def refresh(
     started = time.perf_counter()
     settings = engine.settings
     with engine.catalog.lease(name, wait=settings.lock_wait_seconds, ttl=settings.lock_lease_seconds) as lease:
+        finish_orphans(engine, name)
+        began = datetime.now(UTC).isoformat(timespec="milliseconds")
         for attempt in range(1, ATTEMPTS + 1):
             backing = engine.backing(name)
             swap = None if become is None else Swap(backing.definition, become.schema)
             if become is not None:
                 backing = BackingTable(backing.path, become.definition, backing.log)
-            work = Work(engine, backing, full or swap is not None, engine.jobs(name), upto or {}, given or {}, why, swap)
+            work = Work(engine, backing, full or swap is not None, engine.jobs(name), upto or {}, given or {}, why, swap, started=began)
             stages: list[Stage] = []
             try:
                 _run(work, stages, lease.check)
                 record = _record(work, stages, started)
-            except Transient:
+            except Transient as error:
                 _sweep(work)
                 if attempt == ATTEMPTS:
+                    engine.catalog.record(_failed(work, stages, started, error))
                     raise
                 continue
             except Exception as error:
@@ -168,6 +172,7 @@ def refresh(
                 if work.backing.log.local is not None:
                     shutil.rmtree(f"{work.backing.log.local}/_steps", ignore_errors=True)
             engine.catalog.record(record)
+            engine.catalog.retire(settings.history_days)
             return record
     raise Internal("refresh ended without a record")
 
@@ -177,6 +182,8 @@ def _run(work: Work, stages: list[Stage], still_mine: Callable[[], None]) -> Non
         before = time.perf_counter()
         if stage is commit:
             still_mine()
+        if stage.__name__ == write.__name__ and not work.empty:
+            work.engine.catalog.record(_running(work))
         try:
             with work.jobs.stage(stage.__name__):
                 stage(work)
@@ -493,6 +500,21 @@ def _record(work: Work, stages: list[Stage], started: float) -> RefreshRecord:
         started_at=work.started,
         ms=took,
         **_costs(work),
+    )
+
+
+def _running(work: Work) -> RefreshRecord:
+    """What is known once it is decided: the record that stands until the refresh ends, or until somebody finds that it never will."""
+    return RefreshRecord(
+        stream_table=work.backing.definition.name,
+        epoch=work.note.epoch + 1,
+        action=work.decision.action,
+        reason=work.decision.reason,
+        status="RUNNING",
+        frontier=work.note.versions(),
+        version=work.version,
+        rows_in=_rows_in(work),
+        started_at=work.started,
     )
 
 

@@ -6,7 +6,7 @@ must show it the same moment; a group that a user declared; or a *cycle*, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -49,6 +49,24 @@ class Graph:
     def without_table(self, name: Name) -> Graph:
         return Graph({n: s for n, s in self.reads.items() if n != name}, self.groups)
 
+    def changed_to(self, reads: Mapping[Name, tuple[Name, ...]], groups: Mapping[str, tuple[Name, ...]]) -> Graph:
+        """The graph of other definitions, which takes over what is known of the tables that the difference does not touch.
+
+        >>> Graph({"b": ("a",)}).changed_to({"b": ("a",), "c": ("b",)}, {}).order
+        ('b', 'c')
+        """
+        new = Graph(dict(reads), dict(groups))
+        changed = {n for n in self.reads.keys() | reads.keys() if self.reads.get(n) != reads.get(n)}
+        if new.groups != self.groups or len(changed) > FEW:
+            return new
+        if not changed:
+            return self
+        if len(self._ways.names) > 2 * (len(reads) + len(self.plain)) + FEW:  # many bits of tables that are gone
+            return new
+        touched = frozenset(changed.union(*(new.downstream(n) for n in changed)))
+        new.__dict__["_known"] = _Known(touched, self._ways, self.components, self.units)
+        return new
+
     def with_group(self, group: str, members: Iterable[Name]) -> Graph:
         return Graph(self.reads, {**self.groups, group: tuple(members)})
 
@@ -71,7 +89,13 @@ class Graph:
     @cached_property
     def components(self) -> tuple[tuple[Name, ...], ...]:
         """The strongly connected stream tables, each component after those that it reads."""
-        return tuple(components({n: [s for s in sources if s in self.reads] for n, sources in sorted(self.reads.items())}))
+        known = self._known
+        if known is None:
+            return tuple(components({n: [s for s in sources if s in self.reads] for n, sources in sorted(self.reads.items())}))
+        # What is touched reads what is not, never the other way round: it comes last.
+        names = sorted(n for n in known.touched if n in self.reads)
+        last = components({n: [s for s in self.reads[n] if s in known.touched and s in self.reads] for n in names})
+        return (*(c for c in known.components if c[0] not in known.touched), *last)
 
     @cached_property
     def order(self) -> tuple[Name, ...]:
@@ -109,28 +133,45 @@ class Graph:
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         """Everything in an order in which each unit comes after those that it reads."""
+        known = self._known
+        if known is not None and self._stay_alone(known):
+            last = (Unit((n,), cyclic=n in self.reads[n]) for n in self.order if n in known.touched)
+            return (*(u for u in known.units if u.members[0] not in known.touched), *last)
         owner = _Sets(self.reads)
         for component in self.components:
-            owner.join(component)
+            if len(component) > 1:
+                owner.join(component)
+        if known is not None:
+            for unit in known.units:
+                if len(unit.members) > 1 and known.touched.isdisjoint(unit.members):
+                    owner.join(unit.members)
         for members in (*self.diamonds, *self.groups.values()):
             owner.join([m for m in members if m in self.reads])
         while True:
             # Merged groups may have tables between them that belong to none: those have to come along.
+            members_of = owner.all()
+            root_of = {m: root for root, members in members_of.items() for m in members}
             between = {
-                root: [owner.root(s) for m in members for s in self.reads[m] if s in self.reads and owner.root(s) != root]
-                for root, members in owner.all().items()
+                root: {root_of[s] for m in members for s in self.reads[m] if s in root_of and root_of[s] != root}
+                for root, members in members_of.items()
             }
             found = list(components(between))
-            if all(len(c) == 1 for c in found):
+            if len(found) == len(between):
                 break
             for component in found:
                 owner.join(component)
         place = {name: i for i, name in enumerate(self.order)}
         cyclic = {name for cycle in self.cycles for name in cycle}
-        members_of = owner.all()
         return tuple(
-            Unit(tuple(sorted(members_of[root], key=place.__getitem__)), cyclic=any(m in cyclic for m in members_of[root])) for (root,) in found
+            Unit(tuple(sorted(members, key=place.__getitem__)) if len(members) > 1 else tuple(members), cyclic=any(m in cyclic for m in members))
+            for members in (members_of[root] for (root,) in found)
         )
+
+    def _stay_alone(self, known: _Known) -> bool:
+        """Whether no touched table was or is refreshed together with another one."""
+        if self.groups or any(len(u.members) > 1 and not known.touched.isdisjoint(u.members) for u in known.units):
+            return False
+        return not any(self._ways.meets.get(n) for n in known.touched) and all(len(c) == 1 for c in self.components if c[0] in known.touched)
 
     @cached_property
     def unit_of(self) -> dict[Name, Unit]:
@@ -139,20 +180,25 @@ class Graph:
     @cached_property
     def diamonds(self) -> tuple[frozenset[Name], ...]:
         """The tables between a source that is read in several ways and the reader where those ways meet, with that reader."""
-        names = (*self.plain, *self.order)
-        bits = {name: 1 << i for i, name in enumerate(names)}
-        above: dict[Name, int] = dict.fromkeys(self.plain, 0)
-        found = []
-        for name in self.order:
-            ways = [above.get(s, 0) | bits[s] for s in self.reads[name] if s != name]
-            above[name] = _any(ways)
-            for i, one in enumerate(ways):
-                for other in ways[:i]:
-                    shared = one & other
-                    if shared:
-                        between = (n for n in _named((one | other) & ~shared, names) if above[n] & shared)
-                        found.append(frozenset((*between, name)))
-        return tuple(dict.fromkeys(group for group in found if len(group) > 1))
+        return tuple(dict.fromkeys(group for name in self.order for group in self._ways.meets.get(name, ())))
+
+    @cached_property
+    def _ways(self) -> _Ways:
+        """What lies above each table, and where several ways from one source meet. Taken over for tables that a change does not touch."""
+        known = self._known
+        ways = known.ways.copy(self.reads) if known is not None else _Ways()
+        for name in (*self.plain, *self.order):
+            ways.add(name)
+        looked_at = self.order if known is None else [n for n in self.order if n in known.touched]
+        ways.above.update(dict.fromkeys(looked_at, 0))
+        for name in looked_at:
+            ways.look(name, self.reads[name])
+        return ways
+
+    @cached_property
+    def _known(self) -> _Known | None:
+        """What an earlier graph knew, when this one was made from it."""
+        return None
 
     def _cyclic(self, component: tuple[Name, ...]) -> bool:
         return len(component) > 1 or component[0] in self.reads[component[0]]
@@ -251,6 +297,56 @@ def components(reads: Mapping[Name, Iterable[Name]]) -> Iterator[tuple[Name, ...
                     yield tuple(sorted(found))
 
 
+FEW = 20
+"""Changed tables up to which what is known of the others is taken over."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What an earlier graph knew, and the tables for which it no longer holds."""
+
+    touched: frozenset[Name]
+    ways: _Ways
+    components: tuple[tuple[Name, ...], ...]
+    units: tuple[Unit, ...]
+
+
+class _Ways:
+    """For each table, a bit for every table above it; and the groups that meet in it."""
+
+    def __init__(self) -> None:
+        self.names: list[Name] = []
+        self.bits: dict[Name, int] = {}
+        self.above: dict[Name, int] = {}
+        self.meets: dict[Name, tuple[frozenset[Name], ...]] = {}
+
+    def copy(self, kept: Mapping[Name, object]) -> _Ways:
+        """The same for a graph of other tables: a table keeps its bit, also when it is gone."""
+        new = _Ways()
+        new.names, new.bits = list(self.names), dict(self.bits)
+        new.above = {n: bits if n in kept else 0 for n, bits in self.above.items()}  # what is no stream table has nothing above it
+        new.meets = {n: m for n, m in self.meets.items() if n in kept}
+        return new
+
+    def add(self, name: Name) -> None:
+        if name not in self.bits:
+            self.bits[name] = 1 << len(self.names)
+            self.names.append(name)
+            self.above.setdefault(name, 0)
+
+    def look(self, name: Name, sources: Iterable[Name]) -> None:
+        """Find what lies above a table and what meets in it; those that it reads were looked at before."""
+        ways = [self.above.get(s, 0) | self.bits[s] for s in sources if s != name]
+        self.above[name] = _any(ways)
+        found = []
+        for i, one in enumerate(ways):
+            for other in ways[:i]:
+                if shared := one & other:
+                    between = (n for n in _named((one | other) & ~shared, self.names) if self.above[n] & shared)
+                    found.append(frozenset((*between, name)))
+        self.meets[name] = tuple(group for group in found if len(group) > 1)
+
+
 class _Sets:
     """Names that belong together."""
 
@@ -293,7 +389,7 @@ def _any(bits: Iterable[int]) -> int:
     return found
 
 
-def _named(bits: int, names: tuple[Name, ...]) -> Iterator[Name]:
+def _named(bits: int, names: Sequence[Name]) -> Iterator[Name]:
     """The names whose bits are set."""
     while bits:
         lowest = bits & -bits

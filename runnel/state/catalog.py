@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
@@ -15,10 +17,14 @@ from runnel.observe.record import RefreshRecord
 from runnel.schedule.cut import Cut
 from runnel.state import tables
 from runnel.state.database import Database
-from runnel.state.lease import Lease, hold
+from runnel.state.lease import Lease, hold, holders
+from runnel.state.schedules import Schedules
 from runnel.state.tables import entry as entries
 from runnel.state.tables import history, published, revision
 from runnel.state.url import parse
+
+RETIRE_SECONDS = 3600.0  # between two looks for old records
+RETIRE_ROWS = 5_000  # deleted in one transaction, which other writers wait for
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,8 @@ class Catalog:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.url_shown = database.shown
+        self.schedules = Schedules(database)
+        self._retire_at = 0.0
 
     @classmethod
     def open(cls, url: str) -> Catalog:
@@ -109,6 +117,7 @@ class Catalog:
         def work(connection: Connection) -> None:
             connection.execute(delete(entries).where(entries.c.name == name))
             connection.execute(delete(history).where(history.c.stream_table == name))
+            connection.execute(delete(tables.run_state).where(tables.run_state.c.name == name))
             connection.execute(delete(published).where(published.c.name == name))
             _count(connection)
 
@@ -146,23 +155,53 @@ class Catalog:
             self._database.write(lambda connection: connection.execute(delete(published).where(published.c.name.in_(names))))
 
     def record(self, record: RefreshRecord) -> None:
-        """Append to the history, or finish the RUNNING record of the same stream table, epoch and start."""
-        values = {"action": str(record.action), "status": record.status, "record": record.to_json()}
-        key = {"stream_table": record.stream_table, "epoch": record.epoch, "started_at": record.started_at}
-        running = [history.c[column] == value for column, value in key.items()] + [history.c.status == "RUNNING"]
+        """Append to the history, or finish the RUNNING record of the same stream table and start."""
 
         def work(connection: Connection) -> None:
-            if connection.execute(update(history).where(*running).values(values)).rowcount == 0:
-                connection.execute(insert(history).values(**key, **values))
+            if _finish(connection, record) == 0:
+                key = {"stream_table": record.stream_table, "started_at": record.started_at}
+                connection.execute(insert(history).values(**key, **_outcome(record)))
 
         self._database.write(work)
 
-    def history(self, name: str | None, limit: int = 50) -> list[RefreshRecord]:
-        """Records of one stream table, or of all, newest first."""
+    def finish(self, record: RefreshRecord) -> bool:
+        """Finish a RUNNING record; False, and nothing happens, when somebody else has finished it meanwhile."""
+        return self._database.write(lambda connection: _finish(connection, record)) > 0
+
+    def orphans(self, held: str | None = None) -> list[RefreshRecord]:
+        """RUNNING records that nobody works on: of the stream table whose lease the caller holds, else of all whose lease is gone."""
+        statement = select(history).where(history.c.status == "RUNNING").order_by(history.c.started_at)
+        if held is not None:
+            statement = statement.where(history.c.stream_table == held)
+        # Records before leases: a refresh that ends in between has finished its record, and `finish` then finds nothing to do.
+        rows = self._database.read(lambda connection: connection.execute(statement).all())
+        if rows and held is None:
+            alive = holders(self._database)
+            rows = [row for row in rows if row.stream_table not in alive]
+        return [self._record(row) for row in rows]
+
+    def history(self, name: str | None, limit: int = 50, since: str | None = None) -> list[RefreshRecord]:
+        """Records of one stream table, or of all, newest first; `since` is the ISO time in UTC of the oldest wanted."""
         statement = select(history).order_by(history.c.started_at.desc(), history.c.id.desc()).limit(max(limit, 0))
         if name is not None:
             statement = statement.where(history.c.stream_table == name)
+        if since is not None:
+            statement = statement.where(history.c.started_at >= since)
         return [self._record(row) for row in self._database.read(lambda connection: connection.execute(statement).all())]
+
+    def retire(self, days: float) -> int:
+        """Forget records older than this many days; how many. Looks once an hour only, so that any refresh may call it."""
+        if time.monotonic() < self._retire_at:
+            return 0
+        self._retire_at = time.monotonic() + RETIRE_SECONDS
+        before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
+        old = select(history.c.id).where(history.c.started_at < before).order_by(history.c.started_at).limit(RETIRE_ROWS)
+        gone = 0
+        while True:
+            batch = self._database.write(lambda connection: connection.execute(delete(history).where(history.c.id.in_(old))).rowcount)
+            gone += batch
+            if batch < RETIRE_ROWS:
+                return gone
 
     def lease(self, name: str, *, owner: str | None = None, wait: float, ttl: float) -> AbstractContextManager[Lease]:
         """Exclude all other refreshes of `name` for the length of a `with` block; Transient BUSY after `wait` seconds."""
@@ -202,6 +241,15 @@ class Catalog:
             return RefreshRecord.from_dict(json.loads(row.record) | {"stream_table": row.stream_table})
         except (ValueError, KeyError, TypeError):
             raise self._database.corrupt(f'A record of "{row.stream_table}" cannot be read') from None
+
+
+def _outcome(record: RefreshRecord) -> dict[str, Any]:
+    return {"epoch": record.epoch, "action": str(record.action), "status": record.status, "record": record.to_json()}
+
+
+def _finish(connection: Connection, record: RefreshRecord) -> int:
+    running = (history.c.stream_table == record.stream_table, history.c.started_at == record.started_at, history.c.status == "RUNNING")
+    return connection.execute(update(history).where(*running).values(_outcome(record))).rowcount
 
 
 def _count(connection: Connection) -> None:

@@ -41,6 +41,12 @@ def hold(database: Database, name: str, *, owner: str | None, wait: float, ttl: 
         lease._release()
 
 
+def holders(database: Database) -> set[str]:
+    """The names that somebody holds now: leases that have not expired, and whose process is not known to be dead."""
+    held = select(leases.c.name, leases.c.owner).where(leases.c.expires_at >= database.clock)
+    return {row.name for row in database.read(lambda connection: connection.execute(held).all()) if not _dead(row.owner)}
+
+
 class Lease:
     """The right to refresh `name`, until released, or lost to somebody who saw it expire."""
 

@@ -39,6 +39,10 @@ history = Table(
     Index("runnel_history_by_time", "started_at", "id"),
 )
 
+# Few are running at any time, and every refresh asks for those of its stream table.
+_running = history.c.status == "RUNNING"
+Index("runnel_history_running", history.c.stream_table, sqlite_where=_running, postgresql_where=_running)
+
 # Times are seconds since 1970 on the database's clock, the only one that all holders share.
 lease = Table(
     "runnel_lease",
@@ -49,6 +53,36 @@ lease = Table(
     Column("acquired_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
 )
+
+# What schedulers remember of each stream table, as JSON; the schedules themselves are part of the definitions.
+run_state = Table("runnel_run_state", metadata, Column("name", SortedText, primary_key=True), Column("state", Text, nullable=False))
+
+gate = Table(
+    "runnel_gate",
+    metadata,
+    Column("source", SortedText, primary_key=True),
+    Column("since", Text, nullable=False),
+    Column("note", Text, nullable=False),
+)
+
+watermark = Table(
+    "runnel_watermark",
+    metadata,
+    Column("source", SortedText, primary_key=True),
+    Column("moment", Text, nullable=False),
+    Column("advanced_at", Text, nullable=False),
+)
+
+watermark_group = Table(
+    "runnel_watermark_group",
+    metadata,
+    Column("name", SortedText, primary_key=True),
+    Column("sources", Text, nullable=False),
+    Column("tolerance", Float, nullable=False),
+)
+
+# Single facts about the whole: the pause, the count of operators' words, what the leading daemon says of itself.
+value = Table("runnel_value", metadata, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
 
 # What readers see of stream tables that are published together; all rows of one publication change in one transaction.
 published = Table(
@@ -62,7 +96,7 @@ published = Table(
 # One row that counts changes of entries, so that a process can tell with one small query that it knows them all.
 revision = Table("runnel_revision", metadata, Column("number", Integer, nullable=False))
 
-ADDED = {1: (published, revision)}
+ADDED = {1: (published, revision, run_state, gate, watermark, watermark_group, value)}
 """The tables that came after a version of the schema."""
 
 _CREATION_LOCK = 7_286_635_001  # any number that no other application locks

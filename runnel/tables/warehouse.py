@@ -45,14 +45,7 @@ class Warehouse:
         self.registered = found
 
     def tables(self) -> set[tuple[str, str]]:
-        """(schema, table) of every Delta table in the folder."""
-        found = set()
-        for entry in _folders(self.folder):
-            if entry.endswith(".db"):
-                found |= {(entry[:-3], t) for t in _folders(f"{self.folder}/{entry}") if self._is_table(f"{entry}/{t}")}
-            elif self._is_table(entry):
-                found.add(("default", entry))
-        return found
+        return tables_in(self.folder)
 
     def remove(self, schema: str, name: str) -> None:
         """Delete the folder of a table that was dropped: a table registered from the folder is external to Spark."""
@@ -73,8 +66,23 @@ class Warehouse:
         return f"{self.folder}/{name}" if schema == "default" else f"{self.folder}/{schema}.db/{name}"
 
     def _is_table(self, relative: str) -> bool:
-        log = f"{self.folder}/{relative}/_delta_log"
-        return os.path.isdir(log) and any(e.name.endswith((".json", ".parquet")) for e in os.scandir(log))
+        return _is_table(f"{self.folder}/{relative}")
+
+
+def tables_in(folder: str) -> set[tuple[str, str]]:
+    """(schema, table) of every Delta table in a warehouse folder; nothing where there is no folder."""
+    found = set()
+    for entry in _folders(folder):
+        if entry.endswith(".db"):
+            found |= {(entry[:-3], t) for t in _folders(f"{folder}/{entry}") if _is_table(f"{folder}/{entry}/{t}")}
+        elif _is_table(f"{folder}/{entry}"):
+            found.add(("default", entry))
+    return found
+
+
+def _is_table(folder: str) -> bool:
+    log = f"{folder}/_delta_log"
+    return os.path.isdir(log) and any(e.name.endswith((".json", ".parquet")) for e in os.scandir(log))
 
 
 def _folders(folder: str) -> list[str]:

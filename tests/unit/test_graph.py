@@ -82,6 +82,32 @@ def test_components_come_after_what_they_read() -> None:
     assert list(components({"a": [], "b": ["a"], "c": ["d"], "d": ["c", "b"]})) == [("a",), ("b",), ("c", "d")]
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_a_changed_graph_knows_what_one_made_from_scratch_knows(seed: int) -> None:
+    random = Random(seed)
+    names = [f"t{i:02d}" for i in range(20)]
+    kept = Graph()
+    reads: dict[str, tuple[str, ...]] = {}
+    for _ in range(40):
+        name = random.choice(names)
+        place = names.index(name)
+        if name in reads and random.random() < 0.3:
+            del reads[name]
+        else:
+            back = names[place + 1] if random.random() < 0.05 and place < 19 else f"s{random.randint(0, 3)}"
+            reads[name] = tuple(dict.fromkeys(random.choice([back, *names[:place]]) for _ in range(random.randint(1, 3))))
+        kept = kept.changed_to(reads, {})
+        fresh = Graph(dict(reads))
+        assert set(kept.order) == set(fresh.order) and kept.plain == fresh.plain and set(kept.cycles) == set(fresh.cycles)
+        if not fresh.cycles:  # what meets in a cycle depends on where one begins to look
+            assert set(kept.diamonds) == set(fresh.diamonds)
+        assert {(frozenset(u.members), u.cyclic) for u in kept.units} == {(frozenset(u.members), u.cyclic) for u in fresh.units}
+        done: set[str] = set()
+        for unit in kept.units:
+            assert {s for m in unit.members for s in reads[m] if s in reads} <= done | set(unit.members)
+            done |= set(unit.members)
+
+
 def test_groups_come_from_the_definitions() -> None:
     from runnel.execute.engine import graph_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
@@ -24,7 +26,10 @@ from sqlalchemy import Connection, create_engine, make_url, text
 from runnel.errors import DefinitionError, EnvironmentProblem, RunnelError, Transient
 from runnel.observe.record import Action, RefreshRecord, Stage
 from runnel.schedule.cut import Cut
+from runnel.schedule.run_state import RunState, Trouble
+from runnel.schedule.watermarks import WatermarkGroup
 from runnel.state import Catalog, Entry, Published, quarantine
+from runnel.state.schedules import Gate, Watermark
 from runnel.state.tables import SCHEMA_VERSION
 from runnel.state.url import parse
 
@@ -179,6 +184,60 @@ def test_a_running_record_is_replaced_and_a_finished_one_is_not(catalog: Catalog
     assert catalog.history(None) == [failed]
     catalog.record(refresh(1))
     assert catalog.history(None) == [refresh(1), failed]
+
+
+def test_a_running_record_is_found_by_its_start_whatever_epoch_it_ends_in(catalog: Catalog) -> None:
+    catalog.record(refresh(2, status="RUNNING", minute=1))
+    catalog.record(refresh(1, status="FAILED", minute=1))
+    assert catalog.history(None) == [refresh(1, status="FAILED", minute=1)]
+
+
+def test_running_records_without_a_lease_are_orphans(catalog: Catalog) -> None:
+    catalog.record(refresh(1, status="RUNNING"))
+    catalog.record(refresh(1, name="another", status="RUNNING"))
+    catalog.record(refresh(1, name="third"))
+    with catalog.lease(TOTALS.name, wait=1, ttl=30):
+        assert [r.stream_table for r in catalog.orphans()] == ["another"]
+        assert [r.stream_table for r in catalog.orphans(TOTALS.name)] == [TOTALS.name]
+    assert {r.stream_table for r in catalog.orphans()} == {TOTALS.name, "another"}
+
+
+def test_a_lease_that_expired_or_whose_process_is_dead_makes_an_orphan(catalog: Catalog, url: str) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", "pass"])
+    dead.wait()
+    catalog.record(refresh(1, status="RUNNING"))
+    catalog.record(refresh(1, name="another", status="RUNNING"))
+    with catalog.lease(TOTALS.name, wait=1, ttl=30), catalog.lease("another", owner=f"{socket.gethostname()}:{dead.pid}", wait=1, ttl=30):
+        assert [r.stream_table for r in catalog.orphans()] == ["another"]
+        execute(url, f"UPDATE runnel_lease SET expires_at = 1 WHERE name = '{TOTALS.name}'")
+        assert {r.stream_table for r in catalog.orphans()} == {TOTALS.name, "another"}
+
+
+def test_an_orphan_that_finished_meanwhile_is_left_alone(catalog: Catalog) -> None:
+    catalog.record(refresh(1, status="RUNNING"))
+    orphan = catalog.orphans()[0]
+    catalog.record(refresh(1))
+    assert catalog.finish(replace(orphan, status="FAILED")) is False
+    assert catalog.history(None) == [refresh(1)]
+
+
+def test_old_records_are_retired_now_and_then(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runnel.state.catalog.RETIRE_ROWS", 2)
+    fresh = replace(refresh(7), started_at=datetime.now(UTC).isoformat(timespec="milliseconds"))
+    for record in (*(refresh(epoch) for epoch in range(1, 6)), fresh):
+        catalog.record(record)
+    assert catalog.retire(100_000) == 0
+    catalog._retire_at = 0.0
+    assert catalog.retire(1) == 5
+    assert catalog.history(None) == [fresh]
+    catalog.record(refresh(1))
+    assert catalog.retire(1) == 0, "it looks once an hour only"
+
+
+def test_history_since(catalog: Catalog) -> None:
+    for epoch in (1, 2, 3):
+        catalog.record(refresh(epoch))
+    assert catalog.history(None, since=refresh(2).started_at) == [refresh(3), refresh(2)]
 
 
 def test_clear_forgets_all_but_leases(catalog: Catalog) -> None:
@@ -600,3 +659,63 @@ def test_a_missing_database_is_the_environments_problem(server: str) -> None:
         Catalog.open(make_url(server).set(database="nowhere", password=SECRET).render_as_string(hide_password=False))
     assert raised.value.code == "CATALOG_NO_ACCESS"
     assert "s3c" not in str(raised.value)
+
+
+# What schedulers and operators remember
+
+
+def test_states_of_runs_are_kept_and_go_with_their_stream_table(catalog: Catalog, url: str) -> None:
+    schedules = catalog.schedules
+    assert schedules.states() == {} and schedules.state(TOTALS.name) == RunState()
+    catalog.put(TOTALS)
+    before = schedules.revision()
+    schedules.remember({TOTALS.name: RunState(anchor=1.5, failures=2)})
+    assert Catalog.open(url).schedules.states() == {TOTALS.name: RunState(anchor=1.5, failures=2)}
+    assert schedules.revision() == before, "a daemon does not wake itself"
+    schedules.change(TOTALS.name, lambda state: replace(state, failures=0))
+    assert schedules.revision() == before + 1 and schedules.state(TOTALS.name).anchor == 1.5
+    catalog.remove(TOTALS.name)
+    assert schedules.states() == {}
+
+
+def test_a_users_suspension_outlives_a_refresh_that_was_under_way(catalog: Catalog) -> None:
+    asked = Trouble("not now", "2026-01-01", by="user")
+    catalog.schedules.change(TOTALS.name, lambda state: replace(state, suspended=asked))
+    catalog.schedules.remember({TOTALS.name: RunState(last_run=2.0)})
+    assert catalog.schedules.state(TOTALS.name) == RunState(last_run=2.0, suspended=asked)
+
+
+def test_gates_keep_their_time(catalog: Catalog) -> None:
+    schedules = catalog.schedules
+    schedules.close_gate(Gate("orders", "09:00", "loading"))
+    schedules.close_gate(Gate("orders", "10:00", "still"))
+    assert schedules.gates() == {"orders": Gate("orders", "09:00", "still")}
+    assert schedules.open_gate("orders") and not schedules.open_gate("orders") and schedules.gates() == {}
+
+
+def test_watermarks_go_forward_only(catalog: Catalog) -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    assert catalog.schedules.advance(Watermark("orders", noon, "x")) and not catalog.schedules.advance(Watermark("orders", noon, "y"))
+    with pytest.raises(DefinitionError, match="cannot go back"):
+        catalog.schedules.advance(Watermark("orders", noon - timedelta(seconds=1), "z"))
+    assert catalog.schedules.watermarks()["orders"].moment == noon
+    group = WatermarkGroup("load", ("orders", "payments"), 5.0)
+    catalog.schedules.put_group(group)
+    catalog.schedules.put_group(replace(group, tolerance=6.0))
+    assert catalog.schedules.groups() == {"load": replace(group, tolerance=6.0)}
+    assert catalog.schedules.drop_group("load") and not catalog.schedules.drop_group("load")
+
+
+def test_the_pause_and_who_leads(catalog: Catalog) -> None:
+    schedules = catalog.schedules
+    assert schedules.paused() == "" and not schedules.unpause()
+    schedules.pause("now")
+    assert schedules.paused() == "now" and schedules.unpause() and schedules.paused() == ""
+    assert schedules.holder("daemon") is None and schedules.daemon() == {}
+    with catalog.lease("daemon", wait=0, ttl=5):
+        assert schedules.holder("daemon") == f"{socket.gethostname()}:{os.getpid()}"
+        with catalog.lease("other", owner=f"{socket.gethostname()}:999999999", wait=0, ttl=5):
+            assert schedules.holder("other") is None, "its process is dead"
+    assert schedules.holder("daemon") is None
+    schedules.put_daemon({"owner": "me", "running": ["t"]})
+    assert schedules.daemon() == {"owner": "me", "running": ["t"]}
