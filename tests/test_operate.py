@@ -64,7 +64,7 @@ def shell(warehouse: Path, *words: str, code: int = 0) -> Any:
 
 def text(warehouse: Path, *words: str) -> str:
     result = CliRunner().invoke(app, ["--warehouse", str(warehouse), *words])
-    assert result.exit_code == 0, result.stdout
+    assert result.exit_code == 0, result.output
     return result.stdout
 
 

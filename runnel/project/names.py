@@ -35,11 +35,10 @@ class Home:
 
     def short(self, key: str) -> str:
         """A key as somebody at home writes it."""
-        catalog, schema, *rest = split_key(key)
-        if not rest:
+        parts = split_key(key)
+        if len(parts) != 3 or parts[0] != self.catalog:
             return key
-        left_out = 2 if (catalog, schema) == (self.catalog, self.schema) else 1 if catalog == self.catalog else 0
-        return join_key((catalog, schema, *rest)[left_out:])
+        return join_key(parts[2:] if parts[1] == self.schema else parts[1:])
 
 
 def is_path(parts: Sequence[str]) -> bool:
