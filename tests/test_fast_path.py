@@ -16,7 +16,7 @@ import runnel
 from benchmarks.measure import Meter
 from runnel.observe.record import Action
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("fast_path")]
 
 ROWS = 50_000
 FEED = "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"

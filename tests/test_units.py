@@ -210,7 +210,7 @@ def test_refresh_all_reads_one_cut(rn, shop, monkeypatch) -> None:
     rn.refresh("both")
 
 
-@pytest.mark.parametrize("ticks", [8, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ticks", [3, pytest.param(100, marks=pytest.mark.slow)])
 def test_readers_never_see_a_diamond_half_way(rn, shop, monkeypatch, ticks: int) -> None:
     """Every order is of 1, so that all sums are the number of orders: at each moment they must be the same."""
     done, seen, read_one = threading.Event(), list[tuple](), threading.Event()
