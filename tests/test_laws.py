@@ -44,7 +44,7 @@ def test_law_2_the_same_epoch_cannot_commit_twice(rn) -> None:
     rn.create("large", LARGE)
     rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
     engine = rn._engine
-    works = [refresh_module.Work(engine, engine.backing(shop.name("large")), False, refresh_module.Jobs(rn.spark, "large")) for _ in range(2)]
+    works = [refresh_module.Work(engine, engine.backing(shop.name("large")), False, engine.jobs("large")) for _ in range(2)]
     for work in works:
         for stage in (refresh_module.probe, refresh_module.decision, refresh_module.plan, refresh_module.write):
             stage(work)

@@ -6,17 +6,14 @@ of the version that was probed, so of two refreshes that race one commits and th
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from runnel.algebra import WEIGHT, Face, Steps
 from runnel.algebra.scan import columns_read
@@ -25,31 +22,29 @@ from runnel.bind import clock
 from runnel.bind.expand import split_key
 from runnel.definition import Definition
 from runnel.differentiate import ChangePlan, recompute
-from runnel.differentiate.layout import Layout
 from runnel.differentiate.plan import subtract
 from runnel.errors import Internal, RunnelError, SourceChanged, Transient
 from runnel.execute.compact import compact, due
 from runnel.execute.cost import Pruned
-from runnel.execute.decide import Decision, decide, enforce, facts_of
+from runnel.execute.decide import decide, enforce, facts_of
 from runnel.execute.engine import Engine
 from runnel.execute.gather import Gathering, gather, gatherings
-from runnel.execute.jobs import Jobs
 from runnel.execute.near import shares, version_of
+from runnel.execute.noting import count, failed, note_of, record_of, running
 from runnel.execute.prepare import Prepared, prepare
 from runnel.execute.provide import Provider
 from runnel.execute.query import pinned_query
 from runnel.execute.records import finish_orphans
 from runnel.execute.trouble import runtime
-from runnel.execute.weigh import Weighing, weigh
+from runnel.execute.weigh import weigh
+from runnel.execute.work import Swap, Work
 from runnel.observe.record import Action, RefreshRecord, Stage
-from runnel.schedule.cut import differing, merged
-from runnel.sources.facts import Kind, SourceFacts
-from runnel.sources.held import Held
+from runnel.schedule.cut import differing
+from runnel.sources.facts import Kind
 from runnel.sources.reader import SOUND
 from runnel.sources.source import Source
-from runnel.sources.stream_table import REFLECTS, SWAP
 from runnel.state import Entry
-from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote, Written, conflict
+from runnel.tables.backing import BASE, TAIL, BackingTable, Written, conflict
 from runnel.tables.view import create_view
 
 log = logging.getLogger("runnel")
@@ -64,65 +59,6 @@ ATTEMPTS = 3
 """A conflict means that somebody else moved the frontier; looking again usually finds nothing left to do."""
 SMALL_CHANGE = 1_000_000
 """Up to this many changed rows, adaptive execution is switched off. A choice, not yet a measurement of ours."""
-
-
-@dataclass(frozen=True)
-class Swap:
-    """A change of definition: the one in force so far, and the schema in which the new one is stored."""
-
-    old: Definition
-    schema: StructType
-
-
-@dataclass
-class Work:
-    """What the stages of one refresh hand on. Each field is set by the stage named beside it and only read after."""
-
-    engine: Engine
-    backing: BackingTable
-    full: bool
-    jobs: Jobs
-    upto: Mapping[str, int] = field(default_factory=dict)  # the caller: versions beyond which sources are not read
-    given: Mapping[str, Source] = field(default_factory=dict)  # the caller: sources that are read in place of the stored ones
-    why: str = ""  # the caller: why it is computed anew, when not because somebody asked
-    swap: Swap | None = None  # the caller: that the definition changes with this refresh
-    version: int = -1  # probe
-    note: CommitNote = field(default_factory=lambda: CommitNote("create", 0, {}))  # probe
-    sources: dict[str, Source] = field(default_factory=dict)  # probe
-    facts: list[SourceFacts] = field(default_factory=list)  # probe
-    clock: str | None = None  # probe
-    clocks: tuple[str, ...] = ()  # probe: those whose reading moved
-    held: dict[str, Held] = field(default_factory=dict)  # changes: those at hand
-    gatherings: tuple[Gathering, ...] = ()  # decision: of the differential plan
-    weighing: Weighing | None = None  # decision, None when nothing is computed or a source is broken
-    decision: Decision = field(default_factory=lambda: Decision(Action.SKIP, "not decided"))  # decision
-    plan: ChangePlan | None = None  # decision: the differential one, which is part of the choice; plan: the one that runs
-    written: Written = field(default_factory=lambda: Written((), 0, False))  # write
-    committed: int | None = None  # commit
-    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))  # the same for every attempt
-
-    @property
-    def first(self) -> bool:
-        """Nothing that is stored counts: there is nothing yet, or it is stored in another way."""
-        return self.note.epoch == 0 or self.relaid
-
-    @property
-    def relaid(self) -> bool:
-        return self.swap is not None and self.swap.old.layout != self.layout
-
-    @property
-    def direct(self) -> bool:
-        return self.engine.commits_directly(self.backing)
-
-    @property
-    def empty(self) -> bool:
-        """Nothing is to be appended: no source changed, or what changed nets to nothing."""
-        action = self.decision.action
-        return action is Action.NO_DATA or (action is Action.DIFFERENTIAL and not facts_of(self.facts, self.clocks).changed)
-
-    @property
-    def layout(self) -> Layout:
-        return self.backing.definition.layout
 
 
 def refresh(
@@ -153,17 +89,17 @@ def refresh(
             stages: list[Stage] = []
             try:
                 _run(work, stages, lease.check)
-                record = _record(work, stages, started)
+                record = record_of(work, stages, started)
             except Transient as error:
                 _sweep(work)
                 if attempt == ATTEMPTS:
-                    engine.catalog.record(_failed(work, stages, started, error))
+                    engine.catalog.record(failed(work, stages, started, error))
                     raise
                 continue
             except Exception as error:
                 _sweep(work)
                 known = runtime(error)
-                engine.catalog.record(_failed(work, stages, started, known or error))
+                engine.catalog.record(failed(work, stages, started, known or error))
                 if known is not None:
                     raise known from error
                 raise
@@ -183,7 +119,7 @@ def _run(work: Work, stages: list[Stage], still_mine: Callable[[], None]) -> Non
         if stage is commit:
             still_mine()
         if stage.__name__ == write.__name__ and not work.empty:
-            work.engine.catalog.record(_running(work))
+            work.engine.catalog.record(running(work))
         try:
             with work.jobs.stage(stage.__name__):
                 stage(work)
@@ -333,7 +269,7 @@ def write(work: Work) -> None:
 
 def commit(work: Work) -> None:
     """One Delta commit: the files, the frontier, the action and its reason."""
-    note = _note(work)
+    note = note_of(work)
     anew = BASE if work.relaid else None
     if work.relaid:
         _keep_view(work)
@@ -344,7 +280,7 @@ def commit(work: Work) -> None:
         with work.engine.reader.lock, work.engine.reader.configured(**_sized(work)):
             rows = change_of(work)
             work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, rows, BASE if work.first else TAIL, note, anew)
-        work.written = Written((), sum(_count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
+        work.written = Written((), sum(count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
     if work.swap is not None:
         take_over(work.engine, work.backing, work.swap.old.id)
 
@@ -441,119 +377,6 @@ def _sized(work: Work) -> dict[str, str]:
         return {}
     partitions = max(1, min(8, work.engine.parallelism, sum(r or 0 for r in rows) // 50_000 + read // PARTITION))
     return {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partitions": str(partitions)}
-
-
-def _note(work: Work) -> CommitNote:
-    frontier: dict[str, list[Any]] = {f.key: [f.after, f.table_id] for f in work.facts}
-    direct = work.direct or work.empty
-    rows = work.written.rows if direct else None
-    negatives = work.written.negatives if direct else not work.first
-    files = len(work.written.adds) if direct else 1
-    old = replace(work.note, tail_rows=0, tail_files=0, tail_negatives=False) if work.relaid else work.note
-    return CommitNote(
-        kind=SWAP if work.relaid else "refresh",
-        epoch=old.epoch + 1,
-        frontier=frontier,
-        action=work.decision.action,
-        reason=work.decision.reason,
-        rows_in=_rows_in(work),
-        rows_out=rows,
-        negatives=negatives,
-        tail_rows=old.tail_rows + (0 if work.first else rows or 0),
-        tail_files=old.tail_files + (0 if work.first else files),
-        tail_negatives=old.tail_negatives or (negatives and not work.first),
-        base_rows=(rows or 0) if work.first else old.base_rows,
-        started_at=work.started,
-        definition_id=work.backing.definition.id,
-        swap={"definition": work.backing.definition.as_dict(), "layout": work.swap.old.layout.as_dict()} if work.swap else None,
-        extra={REFLECTS: merged(work.sources[f.key].reflects(f.after) for f in work.facts)} | ({"clock": work.clock} if work.clock else {}),
-    )
-
-
-def _rows_in(work: Work) -> int | None:
-    if work.decision.action is Action.NO_DATA:
-        return 0
-    counts = [f.rows for f in work.facts if f.changed]
-    return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
-
-
-def _count(add: dict[str, Any]) -> int:
-    return int(json.loads(add["stats"]).get("numRecords", 0)) if add.get("stats") else 0
-
-
-def _record(work: Work, stages: list[Stage], started: float) -> RefreshRecord:
-    frontier = {f.key: f.after for f in work.facts} if work.committed is not None else work.note.versions()
-    if work.decision.forced:
-        log.warning("%s was computed anew instead of applying changes: %s", work.backing.definition.name, work.decision.reason)
-    took = round((time.perf_counter() - started) * 1000, 1)
-    return RefreshRecord(
-        stream_table=work.backing.definition.name,
-        epoch=work.note.epoch + (1 if work.committed is not None else 0),
-        action=work.decision.action,
-        reason=work.decision.reason,
-        frontier=frontier,
-        version=work.committed if work.committed is not None else work.version,
-        rows_in=_rows_in(work),
-        rows_out=work.written.rows,
-        jobs=work.jobs.count,
-        stages=tuple(stages),
-        started_at=work.started,
-        ms=took,
-        **_costs(work),
-    )
-
-
-def _running(work: Work) -> RefreshRecord:
-    """What is known once it is decided: the record that stands until the refresh ends, or until somebody finds that it never will."""
-    return RefreshRecord(
-        stream_table=work.backing.definition.name,
-        epoch=work.note.epoch + 1,
-        action=work.decision.action,
-        reason=work.decision.reason,
-        status="RUNNING",
-        frontier=work.note.versions(),
-        version=work.version,
-        rows_in=_rows_in(work),
-        started_at=work.started,
-    )
-
-
-def _costs(work: Work) -> dict[str, Any]:
-    """What was spent, and what a recompute was expected to cost at this moment."""
-    if work.weighing is None or work.decision.action is Action.NO_DATA:
-        return {}
-    weighed, spent = work.weighing.weighed, work.jobs.spent()
-    estimate = weighed.of(work.decision.action)
-    at_hand = sum(h.table.num_rows for h in work.held.values()) if work.decision.action is Action.DIFFERENTIAL else 0
-    return {
-        "bytes_read": estimate.bytes if estimate else None,
-        "rows_read": spent.rows_read + at_hand if spent else None,
-        "bytes_written": spent.bytes_written if spent else None,
-        "executor_ms": spent.executor_ms if spent else None,
-        "estimated_ms": round(estimate.ms, 1) if estimate else None,
-        "recompute_ms": round(work.weighing.recompute_ms, 1),
-        "recompute_bytes": weighed.full.bytes,
-        "ratio": weighed.ratio,
-    }
-
-
-def _failed(work: Work, stages: list[Stage], started: float, error: Exception) -> RefreshRecord:
-    described = (
-        error.as_dict() if isinstance(error, RunnelError) else {"branch": "Internal", "code": type(error).__name__, "message": str(error)[:500]}
-    )
-    return RefreshRecord(
-        stream_table=work.backing.definition.name,
-        epoch=work.note.epoch,
-        action=work.decision.action,
-        reason=work.decision.reason,
-        status="FAILED",
-        frontier=work.note.versions(),
-        version=work.version,
-        stages=tuple(stages),
-        started_at=work.started,
-        ms=round((time.perf_counter() - started) * 1000, 1),
-        error=described,
-    )
 
 
 def _with_sources(definition: Definition, fresh: Definition) -> Definition:

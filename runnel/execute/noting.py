@@ -1,0 +1,131 @@
+"""What a refresh leaves behind: the note in its commit, and the record of what it did, does or failed to do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+
+from runnel.errors import RunnelError
+from runnel.execute.work import Work
+from runnel.observe.record import Action, RefreshRecord, Stage
+from runnel.schedule.cut import merged
+from runnel.sources.stream_table import REFLECTS, SWAP
+from runnel.tables.backing import CommitNote
+
+log = logging.getLogger("runnel")
+
+
+def note_of(work: Work) -> CommitNote:
+    frontier: dict[str, list[Any]] = {f.key: [f.after, f.table_id] for f in work.facts}
+    direct = work.direct or work.empty
+    rows = work.written.rows if direct else None
+    negatives = work.written.negatives if direct else not work.first
+    files = len(work.written.adds) if direct else 1
+    old = replace(work.note, tail_rows=0, tail_files=0, tail_negatives=False) if work.relaid else work.note
+    return CommitNote(
+        kind=SWAP if work.relaid else "refresh",
+        epoch=old.epoch + 1,
+        frontier=frontier,
+        action=work.decision.action,
+        reason=work.decision.reason,
+        rows_in=rows_in(work),
+        rows_out=rows,
+        negatives=negatives,
+        tail_rows=old.tail_rows + (0 if work.first else rows or 0),
+        tail_files=old.tail_files + (0 if work.first else files),
+        tail_negatives=old.tail_negatives or (negatives and not work.first),
+        base_rows=(rows or 0) if work.first else old.base_rows,
+        started_at=work.started,
+        definition_id=work.backing.definition.id,
+        swap={"definition": work.backing.definition.as_dict(), "layout": work.swap.old.layout.as_dict()} if work.swap else None,
+        extra={REFLECTS: merged(work.sources[f.key].reflects(f.after) for f in work.facts)} | ({"clock": work.clock} if work.clock else {}),
+    )
+
+
+def rows_in(work: Work) -> int | None:
+    if work.decision.action is Action.NO_DATA:
+        return 0
+    counts = [f.rows for f in work.facts if f.changed]
+    return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
+
+
+def count(add: dict[str, Any]) -> int:
+    return int(json.loads(add["stats"]).get("numRecords", 0)) if add.get("stats") else 0
+
+
+def record_of(work: Work, stages: list[Stage], started: float) -> RefreshRecord:
+    frontier = {f.key: f.after for f in work.facts} if work.committed is not None else work.note.versions()
+    if work.decision.forced:
+        log.warning("%s was computed anew instead of applying changes: %s", work.backing.definition.name, work.decision.reason)
+    took = round((time.perf_counter() - started) * 1000, 1)
+    return RefreshRecord(
+        stream_table=work.backing.definition.name,
+        epoch=work.note.epoch + (1 if work.committed is not None else 0),
+        action=work.decision.action,
+        reason=work.decision.reason,
+        frontier=frontier,
+        version=work.committed if work.committed is not None else work.version,
+        rows_in=rows_in(work),
+        rows_out=work.written.rows,
+        jobs=work.jobs.count,
+        stages=tuple(stages),
+        started_at=work.started,
+        ms=took,
+        **_costs(work),
+    )
+
+
+def running(work: Work) -> RefreshRecord:
+    """What is known once it is decided: the record that stands until the refresh ends, or until somebody finds that it never will."""
+    return RefreshRecord(
+        stream_table=work.backing.definition.name,
+        epoch=work.note.epoch + 1,
+        action=work.decision.action,
+        reason=work.decision.reason,
+        status="RUNNING",
+        frontier=work.note.versions(),
+        version=work.version,
+        rows_in=rows_in(work),
+        started_at=work.started,
+    )
+
+
+def _costs(work: Work) -> dict[str, Any]:
+    """What was spent, and what a recompute was expected to cost at this moment."""
+    if work.weighing is None or work.decision.action is Action.NO_DATA:
+        return {}
+    weighed, spent = work.weighing.weighed, work.jobs.spent()
+    estimate = weighed.of(work.decision.action)
+    at_hand = sum(h.table.num_rows for h in work.held.values()) if work.decision.action is Action.DIFFERENTIAL else 0
+    return {
+        "bytes_read": estimate.bytes if estimate else None,
+        "rows_read": spent.rows_read + at_hand if spent else None,
+        "bytes_written": spent.bytes_written if spent else None,
+        "executor_ms": spent.executor_ms if spent else None,
+        "estimated_ms": round(estimate.ms, 1) if estimate else None,
+        "recompute_ms": round(work.weighing.recompute_ms, 1),
+        "recompute_bytes": weighed.full.bytes,
+        "ratio": weighed.ratio,
+    }
+
+
+def failed(work: Work, stages: list[Stage], started: float, error: Exception) -> RefreshRecord:
+    described = (
+        error.as_dict() if isinstance(error, RunnelError) else {"branch": "Internal", "code": type(error).__name__, "message": str(error)[:500]}
+    )
+    return RefreshRecord(
+        stream_table=work.backing.definition.name,
+        epoch=work.note.epoch,
+        action=work.decision.action,
+        reason=work.decision.reason,
+        status="FAILED",
+        frontier=work.note.versions(),
+        version=work.version,
+        stages=tuple(stages),
+        started_at=work.started,
+        ms=round((time.perf_counter() - started) * 1000, 1),
+        error=described,
+    )
