@@ -126,3 +126,16 @@ def test_a_member_of_a_diamond_changes_with_the_others(rn) -> None:
     assert all(r["one"] == 2 * r["two"] for r in rn.table("both").collect())
     for table in ("counts", "totals", "both"):
         shop.check(table)
+
+
+def test_types_that_a_table_must_list_come_with_it_and_later(rn) -> None:
+    """Without a zone, and variants, beside columns that are never NULL: Delta Lake then wants all features listed."""
+    shop = Shop(rn)
+    moment = "TIMESTAMP_NTZ'2024-01-01 00:00:00' AS at"
+    rn.create("from_the_start", f"SELECT 1 AS one, {moment}, CAST(id AS VARIANT) AS v FROM orders", "DIFFERENTIAL")
+    rn.create("later", "SELECT 1 AS one, id FROM orders", "DIFFERENTIAL")
+    rn.sql(f"ALTER STREAM TABLE later AS SELECT 1 AS one, {moment}, STRUCT(id AS i, {moment}) AS s FROM orders")
+    rn.sql("INSERT INTO orders VALUES (9, 9, 9)")
+    for table in ("from_the_start", "later"):
+        shop.refresh(table, "DIFFERENTIAL")
+        assert not rn.table(table).schema["one"].nullable

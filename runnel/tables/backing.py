@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +30,11 @@ from runnel.sources.stream_table import SWAP, layout_at
 from runnel.tables.content import BASE, HASH, HASH_VERSION, LEVEL, TAIL, LogFacts, hash_sql
 
 PROPERTY = "runnel.definition"
+FEATURES = (
+    ("timestamp_ntz", "timestampNtz", TableFeatures.TimestampWithoutTimezone),
+    ("variant", "variantType", TableFeatures.VariantType),
+)
+"""Types that a Delta table must list as features."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,7 @@ class BackingTable:
             raise_if_key_not_exists=False,
             commit_properties=CommitProperties(custom_metadata={"runnel": note.to_json()}),
         )
+        _list_features(DeltaTable(path), schema)
         return cls(path, definition)
 
     @classmethod
@@ -203,6 +209,9 @@ class BackingTable:
         `overwrite` removes what is there: the tail, or with the base everything; then the table may get another `schema`.
         """
         table = DeltaTable(self.path, version=version)
+        if schema is not None and _list_features(table, schema):
+            version += 1
+            table = DeltaTable(self.path, version=version)
         transactions = [Transaction(self.definition.id, note.epoch)] if note.kind in ("refresh", SWAP) else []
         properties = CommitProperties(custom_metadata={"runnel": note.to_json()}, app_transactions=transactions, max_commit_retries=0)
         try:
@@ -242,6 +251,22 @@ class BackingTable:
         if mine != json.loads(note.to_json()):
             raise conflict(self.definition.name)
         return version + 1
+
+
+def _list_features(table: DeltaTable, schema: StructType) -> bool:
+    """Give a table the features that a schema needs, by a commit of their own; whether any was missing.
+
+    A table with one of these types has to list every feature. delta-rs lists the type, when it makes the table, and forgets
+    what NOT NULL needs; when the schema changes, it forgets both.
+    """
+    needed = {name: feature for type_, name, feature in FEATURES if f'"{type_}"' in schema.json()}
+    if not needed:
+        return False
+    needed["invariants"] = TableFeatures.Invariants
+    missing = [feature for name, feature in needed.items() if name not in (table.protocol().writer_features or ())]
+    if missing:
+        table.alter.add_feature(missing, allow_protocol_versions_increase=True)
+    return bool(missing)
 
 
 def conflict(name: str) -> Transient:
