@@ -143,7 +143,7 @@ class Binder:
         windows.determine(self, tree, node, scope)
         if tree.args.get("where"):
             node = subqueries.filtered(self, node, tree.args["where"].this, scope, ctes)
-        node = time_windows.generated(self, tree, node, scope)
+        node = time_windows.generated(self, tree, node, scope, list(carried.values()))
         selected = [(e.alias_or_name, e.unalias()) for e in self._expanded(tree, node, scope)]
         order = [o.copy() for o in tree.args["order"].expressions] if tree.args.get("order") else []
         empties = None

@@ -3,6 +3,7 @@
 GROUP BY window(ts, ...)   ->   a generator that puts every row beside its windows, and a plain key above it
 
 Spark gives the call the name `window`, by which the other clauses may speak of it. A row without a time falls into none.
+session_window() is read alike; `session_windows.py` finds the sessions.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from sqlglot import exp
 from runnel.algebra import Column, Generate, Node
 from runnel.bind import refuse
 from runnel.bind.scope import Scope, aliases, within
+from runnel.bind.session_windows import sessions
 from runnel.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -92,7 +94,7 @@ def is_time_window(e: exp.Expr) -> bool:
     return isinstance(e, exp.Anonymous) and e.name.lower() in (NAME, SESSION)
 
 
-def generated(binder: Binder, tree: exp.Select, node: Node, scope: Scope) -> Node:
+def generated(binder: Binder, tree: exp.Select, node: Node, scope: Scope, carried: list[str]) -> Node:
     """The rows of a SELECT beside their time windows, when it speaks of any."""
     where = tree.args.get("where")
     if where is not None and any(is_time_window(n) for n in within(where, (exp.Anonymous,))):
@@ -106,7 +108,9 @@ def generated(binder: Binder, tree: exp.Select, node: Node, scope: Scope) -> Nod
             "several time windows in one SELECT", code="TIME_WINDOW", detail="Spark permits one.", hint="Compute one of them in a subquery."
         )
     if calls[0].name.lower() == SESSION:
-        raise refuse.unsupported("session_window()", calls[0], "a row may join two sessions into one")
+        node, name = sessions(binder, tree, calls[0], node, scope, carried)
+        scope.setdefault(PLACE, {})[calls[0].sql("spark")] = name
+        return node
     call = binder.resolve(calls[0], scope)
     name = binder.fresh(NAME)
     scope.setdefault(PLACE, {})[calls[0].sql("spark")] = name

@@ -60,7 +60,7 @@ def windowed(
     """The rows with a column per window call, and the select list and order over those columns."""
     results: dict[exp.Expr, exp.Expr] = {}
     for written in dict.fromkeys(w for e in (*(e for _, e in selected), *order) for w in within(e, (exp.Window,))):
-        node, results[written] = _bound(binder, node, binder.resolve(written, scope), carried)
+        node, results[written] = bound(binder, node, binder.resolve(written, scope), carried)
     return node, [(n, _swapped(e, results)) for n, e in selected], [_swapped(o, results) for o in order]
 
 
@@ -138,7 +138,7 @@ def _function(e: exp.Expr) -> exp.Expr:
     return _function(e.this) if isinstance(e, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) else e
 
 
-def _bound(binder: Binder, node: Node, call: exp.Expr, carried: list[str]) -> tuple[Node, exp.Expr]:
+def bound(binder: Binder, node: Node, call: exp.Expr, carried: list[str]) -> tuple[Node, exp.Expr]:
     """One window over a node that has its columns."""
     partition = [*(call.args.get("partition_by") or []), *(col(c) for c in carried)]
     node, keys = binder.extended(node, [("partition", p) for p in partition])

@@ -20,7 +20,7 @@ RECOMPUTED: tuple[tuple[str, str], ...] = (
     ("TABLESAMPLE", "a sample differs each time it is taken"),
     ("a subquery in the ON of an outer, semi or anti join that reads columns of both sides", "join the subquery in FROM"),
     ("FULL JOIN inside a correlated subquery whose ON reads outer columns", "Spark itself gives other rows there than SQL defines"),
-    ("session_window()", "a row may join two sessions into one"),
+    ("session_window() beside GROUPING SETS or a subquery in GROUP BY", "group by sessions in a subquery"),
     ("LIMIT or OFFSET of an expression that reads columns or calls functions", "write the number"),
 )
 """What `bind` refuses to differentiate, besides functions. The fixtures in tests/fixtures/unsupported hold the exact words."""
