@@ -113,7 +113,7 @@ class Aggregate(Node):
         return tuple(values)
 
     def law(self, steps: Steps) -> str:
-        if self.keys and self.merges and steps.stores(self) and steps.grows(self.child):
+        if self.merges and steps.stores(self) and steps.grows(self.child):
             return self._merged(steps)
         touched = steps.touched(self.child, self.keys) if self.keys else None
         if self.additive and not steps.stores(self) and not (self.keys and steps.touched_at_hand(self.child, self.keys)):
@@ -156,23 +156,27 @@ class Aggregate(Node):
 
     @cached_property
     def merges(self) -> bool:
-        """Every call over old and new rows is the same call over the old result and the new rows."""
-        return all(r.merges for r in self.rules)
+        """Every result over old and new rows follows from the results over each."""
+        return all(r.merge is not None for r in self.rules)
 
     def _merged(self, steps: Steps) -> str:
-        """Over rows that only came: the stored results of their groups count as rows, and no source is read."""
+        """Over rows that only came: their groups beside the stored ones of the same keys, and no source is read."""
         change = steps.change(self.child)
         assert change is not None
-        stored = steps.stored_rows(self, self.keys, steps.touched(self.child, self.keys))
-        arguments = {c.output.name: next(c.expression.find_all(exp.Column)).name for c in self.calls}
-        new = exp.select(*(col(k) for k in self.keys), *(named(col(a), o) for o, a in arguments.items())).from_(table(change))
-        old = exp.select(*(col(k) for k in self.keys), *(col(o) for o in arguments)).from_(table(stored))
-        rows = steps.define("aggregate_rows", exp.union(new, old, distinct=False, copy=False))
-        calls = [
-            named(c.expression.transform(lambda e, o=c.output.name: col(o) if isinstance(e, exp.Column) else e), c.output.name) for c in self.calls
-        ]
-        now = exp.select(*(col(k) for k in self.keys), *calls).from_(table(rows)).group_by(*(col(k) for k in self.keys))
-        return steps.difference(self, steps.define("aggregate_now", now), stored)
+        keys = [col(k) for k in self.keys]
+        came = steps.define("aggregate_came", _grouped([*keys, *map(self._result_of_change, range(len(self.calls)))], change, keys))
+        stored = steps.stored_rows(self, self.keys, steps.touched(self.child, self.keys) if keys else None)
+        sides = (select((col(n) for n in self.names), table(t)) for t in (came, stored))
+        rows = steps.define("aggregate_rows", exp.union(*sides, distinct=False, copy=False))
+        merged = [named(r.merge(c.output.name), c.output.name) for c, r in zip(self.calls, self.rules, strict=True) if r.merge is not None]
+        return steps.difference(self, steps.define("aggregate_now", _grouped([*keys, *merged], rows, keys)), stored)
+
+    def _result_of_change(self, index: int) -> exp.Expr:
+        """A call over the rows of a change; where a row that came twice counts twice, by sums of weights."""
+        call, kept = self.calls[index], self.rules[index]
+        if kept.finish is None:
+            return named(call.expression.copy(), call.output.name)
+        return named(kept.finish(*(exp.Sum(this=p.summand(col(WEIGHT))) for p in kept.partials)), call.output.name)
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         return self.child.origins(column, changed) if column in self.keys else None
@@ -186,6 +190,11 @@ class Aggregate(Node):
         kinds = [r.kind for r in self.rules]
         calls = ", ".join(f"{c} ({k})" for c, k in zip(self.calls, kinds, strict=True))
         return f"by [{', '.join(self.keys)}] {calls}".rstrip()
+
+
+def _grouped(outputs: Sequence[exp.Expr], relation: str, keys: Sequence[exp.Expr]) -> exp.Select:
+    query = select((o.copy() for o in outputs), table(relation))
+    return query.group_by(*(k.copy() for k in keys), copy=False) if keys else query
 
 
 def _total(value: exp.Expr, type_: str) -> exp.Expr:

@@ -171,10 +171,11 @@ class Steps:
         both = exp.union(self._weighted(node, now, 1), kept, distinct=False, copy=False)
         return self.consolidate(f"{node.slug}_change", self.define(f"{node.slug}_both", both), node.columns)
 
-    def stored_rows(self, node: Node, keys: Sequence[str], touched: str) -> str:
-        """The rows of the kept node with touched keys, from the log: each once, for a node that has no row twice."""
+    def stored_rows(self, node: Node, keys: Sequence[str] = (), touched: str | None = None) -> str:
+        """The rows of the kept node, those with touched keys if any, from the log: each once, for a node that has no row twice."""
         kept = select((*(col(n, "c") for n in node.names), col(WEIGHT, "c")), table(self.input(STORED, Face.BEFORE), "c"))
-        kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node, keys)), "t")
+        if touched is not None:
+            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node, keys)), "t")
         return self.consolidate("stored_touched", self.define("stored_near", kept), node.columns)
 
     def stores(self, node: Node) -> bool:

@@ -12,7 +12,7 @@ Each replacement is *a* correct result of the original, and the same one for the
 | LISTAGG (x, s) WITHIN GROUP (ORDER BY y) | ... ORDER BY y, x | rows of equal y have no order |
 | MODE(x) | MODE(x, TRUE) | of the most frequent values the least |
 | PERCENTILE_APPROX(x, p, accuracy) | the highest accuracy | exact below 10^9 rows per group, and within every accuracy |
-| MIN_BY, MAX_BY (x, y) | ... (x, IF(y IS NULL, NULL, STRUCT(y, x))) | of rows with equal y the one with the least or greatest x |
+| MIN_BY, MAX_BY (x, y) | the x of MIN, MAX (IF(y IS NULL, NULL, STRUCT(y, x))) | of rows with equal y the one with the least or greatest x |
 
 Two calls of FIRST in one SELECT may now come from different rows, as Spark permits. Functions under OVER have an order of
 their own and stay. FILTER stays on the call.
@@ -82,8 +82,8 @@ def _determine(call: exp.AggFunc) -> None:
             call.set("deterministic", exp.true())
         case exp.ApproxQuantile():
             call.set("accuracy", exp.Literal.number(HIGHEST_ACCURACY))
-        case exp.ArgMin() | exp.ArgMax() if _ordered(call.this) and call.this != call.expression:
-            call.set("expression", _ranked(call.expression, call.this))
+        case exp.ArgMin() | exp.ArgMax() if _ordered(call.this):
+            _rank(call, exp.Min if isinstance(call, exp.ArgMin) else exp.Max)
 
 
 def _whole(call: exp.Expr) -> exp.Expr:
@@ -93,11 +93,11 @@ def _whole(call: exp.Expr) -> exp.Expr:
     return call
 
 
-def _replace(call: exp.Expr, new: exp.Expr) -> None:
-    """Put a new function in the place of a call, under its FILTER and without IGNORE NULLS."""
+def _replace(call: exp.Expr, new: exp.Expr) -> exp.Expr:
+    """Put a new function in the place of a call, under its FILTER and without IGNORE NULLS; what stands there now."""
     whole = _whole(call)
     condition = whole.expression if isinstance(whole, exp.Filter) else None
-    whole.replace(exp.Filter(this=new, expression=condition.copy()) if condition is not None else new)
+    return whole.replace(exp.Filter(this=new, expression=condition.copy()) if condition is not None else new)
 
 
 def _order_by_value(call: exp.GroupConcat) -> None:
@@ -115,6 +115,14 @@ def _order_by_value(call: exp.GroupConcat) -> None:
     if not any(k.this == value for k in keys):
         keys.append(exp.Ordered(this=value.copy(), nulls_first=True))
     call.set("this", exp.Order(this=inner, expressions=keys))
+
+
+def _rank(call: exp.AggFunc, best: type[exp.AggFunc]) -> None:
+    if call.this == call.expression:
+        _replace(call, best(this=call.this.copy()))
+        return
+    whole = _replace(call, best(this=_ranked(call.expression, call.this)))
+    whole.replace(exp.Dot(this=exp.paren(whole.copy(), copy=False), expression=exp.to_identifier("value")))
 
 
 def _ranked(rank: exp.Expr, value: exp.Expr) -> exp.Expr:

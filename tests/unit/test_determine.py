@@ -47,8 +47,9 @@ def printed(select: str) -> str:
         ("MODE() WITHIN GROUP (ORDER BY x DESC)", "MODE() WITHIN GROUP (ORDER BY x DESC)"),
         ("APPROX_PERCENTILE(x, 0.5)", "PERCENTILE_APPROX(x, 0.5, 2147483647)"),
         ("PERCENTILE_APPROX(x, ARRAY(0.1, 0.9), 10)", "PERCENTILE_APPROX(x, ARRAY(0.1, 0.9), 2147483647)"),
-        ("MAX_BY(x, y)", "MAX_BY(x, IF((y) IS NULL, NULL, STRUCT(y AS ranked, x AS value)))"),
-        ("MIN_BY(x, x)", "MIN_BY(x, x)"),
+        ("MAX_BY(x, y)", "(MAX(IF((y) IS NULL, NULL, STRUCT(y AS ranked, x AS value)))).value"),
+        ("MIN_BY(x, y) FILTER (WHERE f)", "(MIN(IF((y) IS NULL, NULL, STRUCT(y AS ranked, x AS value))) FILTER(WHERE f)).value"),
+        ("MIN_BY(x, x)", "MIN(x)"),
     ],
 )
 def test_determined(call: str, becomes: str) -> None:

@@ -5,18 +5,20 @@
 *touched groups*: the result is computed again for the groups that a change touches.
 
 Comes in: a call over plain columns, with its FILTER. Goes out: a `Rule`. One file per idea: what is summed for counts and
-sums, floats, moments, booleans, bits; and the fold of sorted values for what has no exact sums.
+sums, floats, moments, booleans, bits; the fold of sorted values for what has no exact sums; what merges results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
 from runnel.algebra.functions import bits, booleans, moments, sums
-from runnel.algebra.functions.classes import ARBITRARY, CLASSES, MERGEABLE
+from runnel.algebra.functions.classes import ARBITRARY, CLASSES
 from runnel.algebra.functions.folds import OF_ONE, OF_TWO, SUMS, fold
+from runnel.algebra.functions.merging import merge
 from runnel.algebra.functions.partial import ADDITIVE, MERGEABLE_ON_INSERTS, TOUCHED_GROUPS, Partial, Rule, folded, only, recomputed
 from runnel.algebra.functions.reading import Reading, function_name, function_of, is_aggregate, read
 
@@ -46,17 +48,22 @@ def rule(call: exp.Expr, types: Mapping[str, str], result: str) -> Rule:
     ('additive', ['x__sum__where__f', 'x__present__where__f'])
     """
     reading = read(call)
+    kept = _kept(reading, types, result)
+    if isinstance(reading.filter, exp.Column):
+        kept = only(kept, reading.filter, "where", reading.filter.name)
+    kept = replace(kept, merge=merge(reading, types, result) if reading.plain else None)
+    return replace(kept, kind=MERGEABLE_ON_INSERTS) if kept.merge is not None and kept.kind == TOUCHED_GROUPS else kept
+
+
+def _kept(reading: Reading, types: Mapping[str, str], result: str) -> Rule:
+    """The rule of a call without its FILTER."""
     if reading.name in ARBITRARY:
         return folded(None)
     if not reading.plain:
         return recomputed()
     if reading.distinct:
         return folded(fold(reading, result)) if _rounds(reading, types) else recomputed()
-    for build in _BUILDERS:
-        if (found := build(reading, types, result)) is not None:
-            return only(found, reading.filter, "where", reading.filter.name) if isinstance(reading.filter, exp.Column) else found
-    merges = reading.name in MERGEABLE and reading.filter is None and reading.columns is not None and len(reading.columns) == 1
-    return recomputed(MERGEABLE_ON_INSERTS if merges else TOUCHED_GROUPS)
+    return next((found for build in _BUILDERS if (found := build(reading, types, result)) is not None), recomputed())
 
 
 def _rounds(reading: Reading, types: Mapping[str, str]) -> bool:

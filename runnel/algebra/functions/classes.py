@@ -9,13 +9,14 @@ _INSERTS = "mergeable on inserts"
 _GROUPS = "touched groups"
 _FOLDED = "touched groups, below another operator by a fold of the sorted values"
 _DETERMINED = "touched groups, after a rewrite that makes the result independent of the order of rows"
+_RANKED = "mergeable on inserts, after a rewrite that decides between rows of the same rank"
+_ENDS = "mergeable on inserts, after a rewrite that makes the result independent of the order of rows"
+_ARBITRARY_MERGED = "mergeable on inserts, at the root of a query only: one of the results that the order of rows permits, and `verify` leaves it out"
 _ARBITRARY = "touched groups, at the root of a query only: one of the results that the order of rows permits, and `verify` leaves it out"
-
-MERGEABLE = frozenset({"min", "max", "bit_and", "bit_or"})
 
 CLASSES: dict[str, str] = {
     "any": "additive",
-    "any_value": _DETERMINED,
+    "any_value": _ENDS,
     "approx_count_distinct": "touched groups",
     "approx_percentile": _DETERMINED,
     "approx_top_k": _ARBITRARY,
@@ -26,9 +27,9 @@ CLASSES: dict[str, str] = {
     "bit_and": f"{_BITS}{_INSERTS}",
     "bit_or": f"{_BITS}{_INSERTS}",
     "bit_xor": f"{_BITS}{_GROUPS}",
-    "bitmap_and_agg": _GROUPS,
-    "bitmap_construct_agg": _GROUPS,
-    "bitmap_or_agg": _GROUPS,
+    "bitmap_and_agg": _INSERTS,
+    "bitmap_construct_agg": _INSERTS,
+    "bitmap_or_agg": _INSERTS,
     "bool_and": "additive",
     "bool_or": "additive",
     "collect_list": _DETERMINED,
@@ -40,13 +41,13 @@ CLASSES: dict[str, str] = {
     "covar_pop": _MOMENTS,
     "covar_samp": _MOMENTS,
     "every": "additive",
-    "first": _DETERMINED,
-    "first_value": _DETERMINED,
+    "first": _ENDS,
+    "first_value": _ENDS,
     "grouping": "describes the grouping set",
     "grouping_id": "describes the grouping set",
     "histogram_numeric": _ARBITRARY,
-    "hll_sketch_agg": _ARBITRARY,
-    "hll_union_agg": _ARBITRARY,
+    "hll_sketch_agg": _ARBITRARY_MERGED,
+    "hll_union_agg": _ARBITRARY_MERGED,
     "kll_merge_agg_bigint": _ARBITRARY,
     "kll_merge_agg_double": _ARBITRARY,
     "kll_merge_agg_float": _ARBITRARY,
@@ -54,15 +55,15 @@ CLASSES: dict[str, str] = {
     "kll_sketch_agg_double": _ARBITRARY,
     "kll_sketch_agg_float": _ARBITRARY,
     "kurtosis": _FOLDED,
-    "last": _DETERMINED,
-    "last_value": _DETERMINED,
+    "last": _ENDS,
+    "last_value": _ENDS,
     "listagg": _DETERMINED,
     "max": _INSERTS,
-    "max_by": "touched groups, after a rewrite that decides between rows of the same rank",
+    "max_by": _RANKED,
     "mean": _SUMS,
     "median": _GROUPS,
     "min": _INSERTS,
-    "min_by": "touched groups, after a rewrite that decides between rows of the same rank",
+    "min_by": _RANKED,
     "mode": _DETERMINED,
     "percentile": _GROUPS,
     "percentile_approx": _DETERMINED,
@@ -96,5 +97,5 @@ CLASSES: dict[str, str] = {
 }
 """DISTINCT puts every function into the class of touched groups."""
 
-ARBITRARY = frozenset(name for name, how in CLASSES.items() if how is _ARBITRARY)
+ARBITRARY = frozenset(name for name, how in CLASSES.items() if how in (_ARBITRARY, _ARBITRARY_MERGED))
 """Functions whose result follows the order of rows and cannot be made to follow from the rows alone."""

@@ -53,8 +53,8 @@ class Rule:
     partials: tuple[Partial, ...] = ()
     finish: Finish | None = None
     stable: bool = True
-    merges: bool = False
-    """Over rows that only come, the result is the same call over the old result and the new values."""
+    merge: Callable[[str], exp.Expr] | None = None
+    """The call over a column of results that gives the result of all their rows together, if there is one."""
     fold: Fold | None = None
     """For a call that is neither stable nor additive: a way to its result that is stable."""
 
@@ -67,7 +67,7 @@ def additive(partials: tuple[Partial, ...], finish: Finish, stable: bool = True)
 
 
 def recomputed(kind: str = TOUCHED_GROUPS) -> Rule:
-    return Rule(kind, merges=kind == MERGEABLE_ON_INSERTS)
+    return Rule(kind)
 
 
 def folded(fold: Fold | None) -> Rule:
