@@ -307,7 +307,7 @@ TYPES = {"x": "int", "y": "int", "l": "bigint", "d": "double", "n": "decimal(20,
     ("text", "kind"),
     [
         ("MIN(x)", MERGEABLE_ON_INSERTS),
-        ("MAX(s) FILTER (WHERE f)", TOUCHED_GROUPS),
+        ("MAX(s) FILTER (WHERE f)", MERGEABLE_ON_INSERTS),
         ("MAX_BY(x, y)", TOUCHED_GROUPS),
         ("BIT_AND(l)", MERGEABLE_ON_INSERTS),
         ("BIT_OR(l)", MERGEABLE_ON_INSERTS),
