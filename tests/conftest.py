@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
+# For every Spark that a test starts, in processes of its own too: code that runs for minutes does not repay being compiled
+# thoroughly. Without it the JVM takes 112 s of processor time for four fixtures, with it 80 s.
 
 TINY = {
     "spark.sql.shuffle.partitions": "2",
@@ -10,7 +16,6 @@ TINY = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.default.parallelism": "2",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
     # Parquet read by threads of its own is counted for no task, and a test counts bytes.
     "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
 }
