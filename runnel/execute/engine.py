@@ -175,6 +175,8 @@ class Engine:
     def held(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:
         """A small change at hand. Stream tables that read the same change share one reading of all columns that any of them reads."""
         columns = frozenset(c.lower() for c in columns)
+        if not self.settings.uses("shared_reads"):
+            return source.held(facts, columns) or self._collected(source, facts, columns)
         for wanted in dict.fromkeys((columns | self._columns(facts.key), columns)):
             held = self._read(source, facts, wanted)
             if held is not None:
