@@ -103,6 +103,7 @@ def connect(
     else:
         folder = _folder(warehouse or spark.conf.get("spark.sql.warehouse.dir") or "runnel-warehouse")
     session.check(spark)
+    session.check_shared(spark, folder)
     url = catalog or f"sqlite:///{folder}/_runnel/catalog.db"
     return Runnel(spark, folder, url, chosen, embedded)
 
@@ -480,6 +481,7 @@ class Runnel:
         for daemon in self._daemons:
             daemon.stop()
         self._workers.close(0.0)
+        self._engine.reader.close()
         self._engine.catalog.close()
 
     # -- inside ----------------------------------------------------------------------------------------------------

@@ -63,3 +63,5 @@ class Workers:
             finally:
                 with self._lock:
                     self._unfinished -= 1
+        if engine is not None:
+            engine.reader.close()

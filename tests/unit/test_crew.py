@@ -25,7 +25,7 @@ def pool():
     made: list[Workers] = []
 
     def make(count: int, per_schema: int = 0) -> Engine:
-        engine = Engine(settings=SimpleNamespace(workers_per_schema=per_schema), hire=lambda task: False)
+        engine = Engine(settings=SimpleNamespace(workers_per_schema=per_schema), hire=lambda task: False, reader=SimpleNamespace(close=int))
         made.append(Workers(engine, count))
         engine.hire = made[-1].hire
         return engine
