@@ -1,7 +1,7 @@
 """The command: `python -m benchmarks [part ...] [--quick | --full]`.
 
-Parts are matrix, tpch, medallion, growth, stages, operators, reads, plans, ticks, wake; `all` is every one of them. Results go to
-`<out>/<date>-<part>.json` and `.svg`, and a table is printed.
+Parts are matrix, tpch, medallion, growth, stages, operators, reads, plans, ticks, shared, wake; `all` is every one of them. Results
+go to `<out>/<date>-<part>.json` and `.svg`, and a table is printed.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ from runnel.execute.standing import leader, next_tick, overview, trouble_of
 from runnel.execute.unit import cut_for, refresh_unit, refresh_units
 from runnel.execute.vacuum import Vacuumed, vacuum
 from runnel.execute.verify import Verification, verify
+from runnel.execute.workers import Workers
 from runnel.observe.record import Mode, RefreshRecord, mode_of
 from runnel.observe.savings import Savings, savings_of
 from runnel.observe.timeline import Bar, bars_of, since_when
@@ -102,6 +103,7 @@ def connect(
     else:
         folder = _folder(warehouse or spark.conf.get("spark.sql.warehouse.dir") or "runnel-warehouse")
     session.check(spark)
+    session.check_shared(spark, folder)
     url = catalog or f"sqlite:///{folder}/_runnel/catalog.db"
     return Runnel(spark, folder, url, chosen, embedded)
 
@@ -117,6 +119,8 @@ class Runnel:
         self.settings = settings
         self._catalog_url = catalog_url
         self._engine = Engine(spark, settings, Catalog.open(catalog_url), Reader(spark, settings.kernel_reads))
+        self._workers = Workers(self._engine, settings.workers - 1)  # this thread works too
+        self._engine.hire = self._workers.hire
         self._warehouse = Warehouse(spark, folder) if embedded and _in_memory(spark) else None
         self._views: dict[str, tuple[str, int | None]] = {}
         self._syncing = threading.RLock()
@@ -476,6 +480,8 @@ class Runnel:
         """Let go of the catalog; the Spark session goes on. A daemon that was started is drained."""
         for daemon in self._daemons:
             daemon.stop()
+        self._workers.close(0.0)
+        self._engine.reader.close()
         self._engine.catalog.close()
 
     # -- inside ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ def setting(default: Any, reason: str) -> Any:
     return field(default=default, metadata={"reason": reason})
 
 
-OPTIMISATIONS = ("gathered_rows", "held_changes", "near_files", "shared_steps", "sized_jobs")
+OPTIMISATIONS = ("gathered_rows", "held_changes", "near_files", "shared_reads", "shared_steps", "sized_jobs")
 """What may be switched off by name without changing any result."""
 
 
@@ -63,7 +63,8 @@ class Settings:
         (), "Name rules or rewrites, as `explain --trace` shows them, to switch off when bisecting an unexpected plan."
     )
     disabled_optimisations: tuple[str, ...] = setting(
-        (), "Name optimisations to switch off when one is under suspicion: gathered_rows, held_changes, near_files, shared_steps, sized_jobs."
+        (),
+        "Name optimisations to switch off when one is under suspicion: gathered_rows, held_changes, near_files, shared_reads, shared_steps, sized_jobs.",
     )
     laws: bool = setting(True, "Turn off to compute every change as after - before, the slow definition, when a law is under suspicion.")
 

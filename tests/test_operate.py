@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from deltalake.transaction import AddAction
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from typer.testing import CliRunner
 
@@ -94,6 +96,17 @@ def test_the_overview_shows_staleness_against_the_schedule(warehouse: Path) -> N
     assert "TRIGGER ON UPDATE" in shown and "no daemon runs" in shown and "update of" in shown
 
 
+def test_what_was_refreshed_by_its_name_makes_its_readers_stale_from_then_on(warehouse: Path) -> None:
+    """Nobody scheduled it, so the scheduler knows no time of a run: the time is that of the commit."""
+    backing = BackingTable.open(str(warehouse / "_runnel" / "tables" / "totals"))
+    assert backing is not None
+    version, note = backing.note()
+    rows = AddAction(f"{LEVEL}=tail/part.parquet", 1, {LEVEL: "tail"}, int(time.time() * 1000), True, "{}")
+    backing.commit(version, Written((rows,), 1, False), replace(note, epoch=2))
+    found = lines(warehouse)["report"]
+    assert not found["fresh"] and found["behind_seconds"] < 600
+
+
 def test_a_tick_with_nothing_to_do_starts_no_spark(warehouse: Path) -> None:
     assert shell(warehouse, "run", "--once") | {"waiting": {}} == {
         "ok": True,
@@ -121,6 +134,8 @@ def test_suspend_and_resume(warehouse: Path) -> None:
     found = lines(warehouse)["totals"]
     assert found["status"] == "SUSPENDED" and found["waiting"] == "is suspended: wrong numbers" and found["trouble"]["by"] == "user"
     assert "wrong numbers" in text(warehouse, "status", "totals")
+    said = CliRunner().invoke(app, ["--warehouse", str(warehouse), "status", "totals"]).stderr
+    assert "error totals: wrong numbers" in said, "what an operator says has no code"
     assert shell(warehouse, "resume", "totals") == {"resumed": True} and shell(warehouse, "resume", "totals") == {"resumed": False}
     assert lines(warehouse)["totals"]["status"] == "ACTIVE"
     assert shell(warehouse, "suspend", "nothing", code=1)["error"]["code"] == "STREAM_TABLE_NOT_FOUND"
@@ -149,14 +164,19 @@ def test_drain_waits_for_the_leader(warehouse: Path) -> None:
         assert lines(warehouse)["totals"]["status"] == "RUNNING"
         assert shell(warehouse, "drain", "--timeout", "0.2", code=1)["error"]["code"] == "NOT_DRAINED"
 
+        done = threading.Event()
+
         def answer() -> None:
-            time.sleep(0.3)
-            catalog.schedules.put_daemon({**facts, "running": [], "revision": catalog.schedules.revision()})
+            while not done.wait(0.3):  # as a daemon does: the word may come after its first answer
+                catalog.schedules.put_daemon({**facts, "running": [], "revision": catalog.schedules.revision()})
 
         thread = threading.Thread(target=answer)
         thread.start()
-        assert shell(warehouse, "drain", "--timeout", "20") == {"drained": True}
-        thread.join()
+        try:
+            assert shell(warehouse, "drain", "--timeout", "20") == {"drained": True}
+        finally:
+            done.set()
+            thread.join()
     catalog.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -145,6 +146,60 @@ def test_a_failure_publishes_nothing_and_the_next_attempt_goes_on(rn, shop, monk
     for table in ("counts", "sums", "both", "reader"):
         assert rn.verify(table).ok
     rn.drop("reader")
+
+
+def test_members_that_do_not_read_each_other_are_written_side_by_side(rn, shop, monkeypatch) -> None:
+    """One of them fails when both have met: nothing is published, and the one that was under way commits."""
+    cut, orders, meet = rn.cut("both"), total(rn, "counts", "n"), threading.Barrier(2)
+    write = refresh_module.BackingTable.write
+
+    def meeting(self, *rest):
+        if self.definition.name != shop.name("both"):
+            meet.wait(60)  # breaks, and fails the test, unless the other one is writing too
+            if self.definition.name == shop.name("sums") and fails:
+                raise RuntimeError("disk full")
+        return write(self, *rest)
+
+    monkeypatch.setattr(refresh_module.BackingTable, "write", meeting)
+    shop.order()
+    fails = True
+    with pytest.raises(RuntimeError, match="disk full") as caught:
+        rn.refresh("both")
+    assert caught.value.stream_table == shop.name("sums")
+    assert rn.cut("both") == cut and total(rn, "counts", "n") == total(rn, "both", "n") == orders
+    shop.order()
+    fails = False
+    rn.refresh("both")
+    assert total(rn, "counts", "n") == total(rn, "both", "n") == total(rn, "sums", "total") == orders + 2
+    for table in ("counts", "sums", "both"):
+        shop.check(table)
+
+
+def test_the_members_of_a_unit_read_one_moment_of_the_clock(rn, monkeypatch) -> None:
+    """Each look at the clock gives another second; in one unit all members must have the same one, also after a failure."""
+    shop, ticking = Shop(rn), (datetime(2026, 3, 1, tzinfo=UTC) + timedelta(seconds=n) for n in itertools.count())
+    monkeypatch.setattr(rn._engine, "now", lambda: next(ticking))
+    rn.create("counts", "SELECT COUNT(*) AS n, unix_timestamp() AS at FROM orders")
+    rn.create("sums", "SELECT SUM(amount) AS total, unix_timestamp() AS at FROM orders")
+    rn.create("both", "SELECT c.at AS c, s.at AS s, n, total FROM counts c CROSS JOIN sums s")
+
+    def moments() -> set[int]:
+        (row,) = rn.table("both").collect()
+        return {row["c"], row["s"], *(r["at"] for table in ("counts", "sums") for r in rn.table(table).collect())}
+
+    assert len(first := moments()) == 1
+    failing_for(monkeypatch, shop.name("sums"))
+    with pytest.raises(RuntimeError, match="disk full"):
+        rn.refresh("both")
+    assert moments() == first
+    monkeypatch.undo()
+    read = shop.rn._engine.backing(shop.name("counts")).note()[1].extra["clock"]
+    earlier = Cut(rn.cut("both").versions, "2026-03-01T00:00:01+00:00")
+    refresh_unit(rn._engine, rn._engine.graph().unit_of[shop.name("both")], earlier)
+    (again,) = moments()
+    assert again == int(datetime.fromisoformat(read).timestamp()), "not behind what a member has read already"
+    for table in ("counts", "sums", "both"):
+        shop.check(table)
 
 
 def test_after_a_failure_an_older_cut_does_not_mix(rn, shop, monkeypatch) -> None:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from benchmarks.part import Part
-from benchmarks.parts import growth, matrix, medallion, operators, plans, reads, stages, ticks, tpch, wake
+from benchmarks.parts import growth, matrix, medallion, operators, plans, reads, shared, stages, ticks, tpch, wake
 
-PARTS: dict[str, Part] = {p.PART.name: p.PART for p in (matrix, tpch, medallion, growth, stages, operators, reads, plans, ticks, wake)}
+PARTS: dict[str, Part] = {p.PART.name: p.PART for p in (matrix, tpch, medallion, growth, stages, operators, reads, plans, ticks, shared, wake)}

@@ -343,7 +343,7 @@ class Binder:
         """The rows of FROM, what names mean there, and the outer columns among them when the query is correlated."""
         carried: dict[str, str] = {}
         scope: Scope = {}
-        clocks = sorted({k for n in own(tree, (exp.Func,)) if (k := clock.reading(n)) is not None})
+        clocks = clock.kinds(groups.below(tree) if groups.grouped(tree) else own(tree, (exp.Func,)))
         joins = tree.args.get("joins") or []
         early = any(
             clock.reading(n) is not None or (isinstance(n, exp.Column) and outer is not None and (n.table.lower(), n.name.lower()) in outer.columns)
@@ -356,7 +356,7 @@ class Binder:
         if outer is not None and not carried and (early or node is None or any(isinstance(j.this, exp.Lateral) for j in joins)):
             node, carried = self._with_domain(node, scope, outer)
         if early:
-            node = self._with_clocks(node, scope, clocks)
+            node = self.with_clocks(node, scope, clocks)
         if node is None and not joins and not clocks:
             node = one_row()
         for join in joins:
@@ -365,7 +365,7 @@ class Binder:
         if outer is not None and not carried:
             node, carried = self._with_domain(node, scope, outer)
         if not early:
-            node = self._with_clocks(node, scope, clocks)
+            node = self.with_clocks(node, scope, clocks)
         assert node is not None
         for lateral in tree.args.get("laterals") or ():
             node = generators.lateral_view(self, node, scope, lateral)
@@ -388,7 +388,8 @@ class Binder:
             scope[alias].setdefault(name, carried[u])
         return (domain if node is None else Join(node, domain, None)), carried
 
-    def _with_clocks(self, node: Node | None, scope: Scope, clocks: list[str]) -> Node | None:
+    def with_clocks(self, node: Node | None, scope: Scope, clocks: list[str]) -> Node | None:
+        """Every row beside what some clocks show; the scope learns their columns."""
         for kind in clocks:
             name = self.fresh(kind.partition(".")[2])
             moment = Scan(kind, (Column(name, clock.TYPES[kind]),), (clock.COLUMN,))

@@ -14,9 +14,9 @@ from sqlglot import exp
 from runnel.algebra import Aggregate, Call, Column, Constant, Join, Node
 from runnel.algebra.functions import is_aggregate
 from runnel.algebra.node import col, named
-from runnel.bind import refuse, subqueries
+from runnel.bind import clock, refuse, subqueries
 from runnel.bind.parse import position
-from runnel.bind.scope import Scope
+from runnel.bind.scope import Scope, own, within
 from runnel.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -115,13 +115,35 @@ def aggregate(
                 above.setdefault(alias, {})[name] = extra_names[unique]
             if unique in carried.values():
                 above.setdefault(alias, {})[name] = unique
+    result = _beside_clocks(
+        binder, result, above, [replaced(e, results, grouping) for e in (*(e for _, e in selected), having, *order) if e is not None]
+    )
     if having is not None:
         result = subqueries.filtered(binder, result, replaced(having, results, grouping), above, ctes)
     outputs = [(n, replaced(e, results, grouping)) for n, e in selected]
     keyed = [_reordered(o, replaced(o.this, results, grouping)) for o in order]
     alone = not keys and having is None and not several
     empties = [_empty(e, bound) for _, e in outputs] if alone else None
+    if carried and clock.kinds(n for e in empties or () for n in within(e, (exp.Func,))):
+        raise refuse.unsupported("the clock beside an aggregate over no rows", tree)
     return result, above, outputs, keyed, empties
+
+
+def below(tree: exp.Select) -> list[exp.Expr]:
+    """The functions of a grouped SELECT that are computed before rows are grouped: all but those around keys and calls."""
+    shown = [*tree.expressions, *(e for k in ("having", "order") if (e := tree.args.get(k)) is not None)]
+    group = tree.args.get("group")
+    around = {id(n) for e in shown for n in within(e, (exp.Func,))}
+    inside = [c for e in shown for c in (calls_in(e) or ([e] if group is not None and group.args.get("all") else []))]
+    kept = {id(n) for c in inside for n in within(c, (exp.Func,))}
+    return [n for n in own(tree, (exp.Func,)) if id(n) not in around or id(n) in kept]
+
+
+def _beside_clocks(binder: Binder, node: Node, scope: Scope, shown: list[exp.Expr]) -> Node:
+    """The groups beside the clocks that are read above them: a reading at the time of a SELECT would be of another moment."""
+    found = binder.with_clocks(node, scope, clock.kinds(n for e in shown for n in within(e, (exp.Func,))))
+    assert found is not None
+    return found
 
 
 def _alias(e: exp.Expr, aliases: dict[str, exp.Expr]) -> bool:
@@ -268,8 +290,6 @@ def template(call: exp.Expr, names: dict[exp.Expr, str]) -> exp.Expr:
 
 
 def _reads(e: exp.Expr) -> bool:
-    from runnel.bind import clock
-
     return any(isinstance(n, exp.Column | exp.Query) or clock.reading(n) is not None for n in e.walk())
 
 

@@ -19,7 +19,7 @@ from runnel.cli.names import short
 from runnel.cli.run import print_results
 from runnel.cli.show import grid, print_json, show_error, stdout
 from runnel.definition import Definition
-from runnel.errors import DefinitionError, EnvironmentProblem, RunnelError
+from runnel.errors import DefinitionError, RunnelError
 from runnel.project import lock
 from runnel.project.apply import Done
 from runnel.project.apply import apply as carry_out
@@ -317,19 +317,10 @@ def _connected(options: Options, remote: str) -> Iterator[tuple[Runnel, Any]]:
         return
     with progress() as say:
         say(f"connecting to {remote}")
-        try:
-            from pyspark.sql import SparkSession
-
-            spark = SparkSession.builder.remote(remote).config(map=dict(options.config)).getOrCreate()
-        except Exception as error:  # pyspark raises many kinds, most of them about packages that are not installed
-            raise EnvironmentProblem(
-                f"cannot connect to {remote}",
-                code="REMOTE",
-                detail=f"{str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__}.",
-                hint="Install pyspark[connect], and check that the server runs and has Delta Lake.",
-            ) from error
         from runnel.api import connect
+        from runnel.execute import session
 
+        spark = session.remote(remote, options.config)
         rn = connect(spark, warehouse=options.folder, catalog=options.catalog, settings=options.loaded_settings())
         try:
             use(rn, options.home)

@@ -148,7 +148,8 @@ def describe(error: Exception) -> dict[str, Any]:
 def show_error(error: Mapping[str, Any], about: str = "") -> None:
     place = where(error.get("file", ""), error.get("position"))
     console = _stderr()
-    text = Text.assemble(("error", "bold red"), f" [{error['code']}] {f'{short(about)}: ' if about else ''}{error['message']}{place}")
+    code = f" [{error['code']}]" if error["code"] else ""
+    text = Text.assemble(("error", "bold red"), f"{code} {f'{short(about)}: ' if about else ''}{error['message']}{place}")
     console.print(text, soft_wrap=True)
     for part in ("detail", "hint"):
         if error.get(part):

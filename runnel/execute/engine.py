@@ -69,9 +69,11 @@ class Engine:
     catalog: Catalog
     reader: Reader
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    """The clock that queries with current_timestamp() and its like read, once per refresh."""
+    """The clock that queries with current_timestamp() and its like read, once per cut."""
     pool: str | None = None
     """The scheduler pool of a worker: with fair scheduling, the jobs of one do not wait for all those of another."""
+    hire: Callable[[Callable[[Engine], None]], bool] = lambda task: False
+    """Hands a task to a worker that is free, or says that none is."""
     _logs: Memo[str, DeltaLog] = field(default_factory=Memo)
     _roots: Memo[str, Root] = field(default_factory=Memo)
     _plans: Memo[tuple[str, Facts], ChangePlan] = field(default_factory=lambda: Memo(_trim_plans))
@@ -173,6 +175,8 @@ class Engine:
     def held(self, source: Source, facts: SourceFacts, columns: frozenset[str]) -> Held | None:
         """A small change at hand. Stream tables that read the same change share one reading of all columns that any of them reads."""
         columns = frozenset(c.lower() for c in columns)
+        if not self.settings.uses("shared_reads"):
+            return source.held(facts, columns) or self._collected(source, facts, columns)
         for wanted in dict.fromkeys((columns | self._columns(facts.key), columns)):
             held = self._read(source, facts, wanted)
             if held is not None:

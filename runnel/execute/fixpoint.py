@@ -89,13 +89,13 @@ class Fixpoint:
 
 
 @contextmanager
-def fixpoint(engine: Engine, definitions: Sequence[Definition], versions: Mapping[str, int]) -> Iterator[Fixpoint]:
-    """Compute the contents of a cycle, with all other sources at `versions`; they are there for the length of a `with` block."""
+def fixpoint(engine: Engine, definitions: Sequence[Definition], versions: Mapping[str, int], moment: str) -> Iterator[Fixpoint]:
+    """Compute the contents of a cycle, with all other sources at `versions` and clocks at `moment`; they are there for the length of a `with` block."""
     root = f"{engine.backing(definitions[0].name).path}/_cycle-{uuid.uuid4().hex[:12]}"
     reader = engine.reader
     try:
         with reader.lock, reader.configured(**SOUND), engine.jobs(definitions[0].name).stage("fixpoint"):
-            found = _rounds(engine, definitions, versions, root)
+            found = _rounds(engine, definitions, versions, moment, root)
         yield found
     finally:
         reader.clean()
@@ -104,7 +104,7 @@ def fixpoint(engine: Engine, definitions: Sequence[Definition], versions: Mappin
             shutil.rmtree(local, ignore_errors=True)
 
 
-def _rounds(engine: Engine, definitions: Sequence[Definition], versions: Mapping[str, int], root: str) -> Fixpoint:
+def _rounds(engine: Engine, definitions: Sequence[Definition], versions: Mapping[str, int], moment: str, root: str) -> Fixpoint:
     reader, members = engine.reader, {d.name: d for d in definitions}
     empty = {name: _empty(reader, d.layout.output) for name, d in members.items()}
     schemas = {name: frame.schema for name, frame in empty.items()}
@@ -116,7 +116,7 @@ def _rounds(engine: Engine, definitions: Sequence[Definition], versions: Mapping
         moved = False
         for place, (name, definition) in enumerate(members.items()):
             fresh = f"{root}/{number}-{place}"
-            _result(engine, definition, versions, folders, schemas).write.parquet(fresh)
+            _result(engine, definition, versions, moment, folders, schemas).write.parquet(fresh)
             reader.clean()
             if not _same(reader, schemas[name], members[name].layout.output, folders[name], fresh):
                 folders[name], moved = fresh, True
@@ -132,15 +132,21 @@ def _rounds(engine: Engine, definitions: Sequence[Definition], versions: Mapping
 
 
 def _result(
-    engine: Engine, definition: Definition, versions: Mapping[str, int], folders: Mapping[str, str], schemas: Mapping[str, StructType]
+    engine: Engine,
+    definition: Definition,
+    versions: Mapping[str, int],
+    moment: str,
+    folders: Mapping[str, str],
+    schemas: Mapping[str, StructType],
 ) -> DataFrame:
     """The query of one member over the contents of the round."""
     inside: dict[str, Source] = {n: Settled(n, folders[n], schemas[n], 0, "", {}) for n in folders}
     sources = {s.key: inside.get(s.key) or engine.source(s) for s in definition.sources}
     at = {key: 0 if key in inside else versions[key] for key in sources}
     engine.reader.adopt(definition.functions)
-    clock = engine.now().strftime("%Y-%m-%d %H:%M:%S.%f+00:00") if definition.clocks else None
-    return pinned_query(engine.reader, definition, sources, at, clock).toDF(*(c.name for c in definition.layout.output))
+    return pinned_query(engine.reader, definition, sources, at, moment if definition.clocks else None).toDF(
+        *(c.name for c in definition.layout.output)
+    )
 
 
 def _empty(reader: Reader, columns: tuple[Column, ...]) -> DataFrame:

@@ -119,7 +119,8 @@ class SparkLookup:
 def translated(error: PySparkException) -> RunnelError:
     """Spark's complaint about a query as one of ours, with its own words."""
     condition = error.getCondition() if hasattr(error, "getCondition") else None
-    message = re.sub(r"\s+", " ", re.sub(r"^\[[^\]]*\]\s*", "", str(error).split("== SQL")[0].split(";\n'")[0].split("SQLSTATE")[0])).strip()
+    said = re.split(r"== SQL|;\n'|SQLSTATE|JVM stacktrace", str(error))[0]
+    message = re.sub(r"\s+", " ", re.sub(r"^\[[^\]]*\]\s*", "", said)).strip()
     found = re.search(r"line (\d+),? pos(?:ition)? (\d+)", str(error))
     position = (int(found[1]), int(found[2]) + 1) if found else None
     if condition and condition.startswith(("MISSING_GROUP_BY", "MISSING_AGGREGATION")):

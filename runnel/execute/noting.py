@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from runnel.bind import clock
 from runnel.errors import RunnelError
 from runnel.execute.work import Work
 from runnel.observe.record import Action, RefreshRecord, Stage
@@ -41,7 +42,7 @@ def note_of(work: Work) -> CommitNote:
         started_at=work.started,
         definition_id=work.backing.definition.id,
         swap={"definition": work.backing.definition.as_dict(), "layout": work.swap.old.layout.as_dict()} if work.swap else None,
-        extra={REFLECTS: merged(work.sources[f.key].reflects(f.after) for f in work.facts)} | ({"clock": work.clock} if work.clock else {}),
+        extra={REFLECTS: merged(work.sources[f.key].reflects(f.after) for f in work.facts)} | ({clock.NOTED: work.clock} if work.clock else {}),
     )
 
 

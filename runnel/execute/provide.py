@@ -65,7 +65,7 @@ class Provider:
 
     def _moment(self, kind: str, face: Face) -> DataFrame:
         """A clock as a table of one row; its change takes the old reading away and brings the new one."""
-        before, after = self.note.extra.get("clock"), self.clock
+        before, after = self.note.extra.get(clock.NOTED), self.clock
         assert after is not None
         faces: dict[Face, list[tuple[str | None, int]]] = {
             Face.BEFORE: [(before, 0)],

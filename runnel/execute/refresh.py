@@ -69,11 +69,12 @@ def refresh(
     given: Mapping[str, Source] | None = None,
     why: str = "",
     become: Prepared | None = None,
+    moment: str | None = None,
 ) -> RefreshRecord:
     """Move one stream table's frontier to the latest versions of its sources, or to those of `upto` for the sources named there.
 
     A frontier that is beyond `upto` already stays. `given` are sources to read in place of the stored ones. With `become` the content
-    turns into that of another definition in the same single commit.
+    turns into that of another definition in the same single commit. `moment` is what clocks show, by default the present one.
     """
     started = time.perf_counter()
     settings = engine.settings
@@ -85,7 +86,7 @@ def refresh(
             swap = None if become is None else Swap(backing.definition, become.schema)
             if become is not None:
                 backing = BackingTable(backing.path, become.definition, backing.log)
-            work = Work(engine, backing, full or swap is not None, engine.jobs(name), upto or {}, given or {}, why, swap, started=began)
+            work = Work(engine, backing, full or swap is not None, engine.jobs(name), upto or {}, given or {}, why, swap, moment, started=began)
             stages: list[Stage] = []
             try:
                 _run(work, stages, lease.check)
@@ -145,9 +146,10 @@ def probe(work: Work) -> None:
         work.sources[ref.key] = source
         work.facts.append(source.probe(version, table_id, ref.columns, upto.get(ref.key)))
     if definition.clocks:
-        work.clock = work.engine.now().strftime("%Y-%m-%d %H:%M:%S.%f+00:00")
+        read, now = work.note.extra.get(clock.NOTED), clock.moment(work.engine.now())
+        work.clock = clock.latest(work.moment or now, [read], now)
         zone = work.engine.reader.session.conf.get("spark.sql.session.timeZone") or "UTC"
-        work.clocks = clock.moved(definition.clocks, work.note.extra.get("clock"), work.clock, zone)
+        work.clocks = clock.moved(definition.clocks, read, work.clock, zone)
 
 
 def _published(work: Work) -> dict[str, int]:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from runnel.environment import check_java, jars
 from runnel.errors import EnvironmentProblem
+from runnel.sources.delta_log import local_path
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -51,10 +57,69 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None, conf
     chosen[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={QUIET} {chosen.get(JAVA_OPTIONS, '')}".strip()
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    # PySpark repeats every analysis error as a page of JSON on the console; ours say it in three lines.
+    quiet()
+    return builder.getOrCreate()
+
+
+def quiet() -> None:
+    """PySpark repeats every analysis error as a page of JSON on the console; ours say it in three lines."""
     for noisy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)
-    return builder.getOrCreate()
+
+
+def remote(url: str, config: Mapping[str, str]) -> SparkSession:
+    """A session of a Spark Connect server."""
+    host, port = _server(url)
+    try:
+        # Spark tries for minutes to reach a server that is not there.
+        socket.create_connection((host, port), timeout=REACH).close()
+        quiet()
+        return SparkSession.builder.remote(url).config(map=dict(config)).getOrCreate()
+    except Exception as error:  # pyspark raises many kinds, most of them about packages that are not installed
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise EnvironmentProblem(
+            f"cannot connect to {url}",
+            code="REMOTE",
+            detail=f"{lines[0].rstrip('.')}.",
+            hint="Install pyspark[connect], and check that the server runs and has Delta Lake.",
+        ) from error
+
+
+REACH = 5.0
+"""Seconds in which a server has to answer."""
+PORT = 15002
+"""That of Spark Connect where a URL has none."""
+
+
+def _server(url: str) -> tuple[str, int]:
+    """
+    >>> _server("sc://spark.example:15003/;use_ssl=true"), _server("sc://[::1]")
+    (('spark.example', 15003), ('::1', 15002))
+    """
+    try:
+        parts = urlsplit(url)
+        if parts.scheme == "sc" and parts.hostname:
+            return parts.hostname, parts.port or PORT
+    except ValueError:  # a port that is no number
+        pass
+    raise EnvironmentProblem(f"{url} is no Spark Connect server", code="REMOTE", hint="Write it as sc://host:15002.")
+
+
+def check_shared(spark: SparkSession, folder: str) -> None:
+    """A Spark Connect server has to see the files of this process, which writes commits by itself."""
+    if not is_remote() or (local := local_path(folder)) is None:
+        return
+    os.makedirs(f"{local}/_runnel", exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=f"{local}/_runnel", suffix=".seen") as file:
+        try:
+            spark.read.text(file.name).count()
+        except PySparkException as error:
+            raise EnvironmentProblem(
+                f"the Spark Connect server does not see {folder}",
+                code="REMOTE",
+                detail="Runnel reads and writes commit logs itself, and Spark reads and writes the files that they name.",
+                hint="Name a warehouse that this machine and the server reach under one path, with --warehouse, in Python warehouse=...",
+            ) from error
 
 
 def check(spark: SparkSession) -> None:

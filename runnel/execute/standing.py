@@ -211,7 +211,7 @@ def waiting_since(engine: Engine, graph: Graph, tables: Mapping[str, Table], ver
                 if versions.get(source, read) != read:
                     moments.append(_committed_at(engine, paths[source], read + 1))
             elif tables[source].version > read:
-                moments.append(tables[source].state.last_run or 0.0)
+                moments.append(_committed_at(engine, engine.backing(source).path, read + 1))
             elif source in found:
                 moments.append(found[source])
         if moments:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from runnel.algebra import Column
+from runnel.bind import clock
 from runnel.execute.engine import Engine
 from runnel.execute.query import pinned_query
 from runnel.sources.reader import SOUND
@@ -56,7 +57,7 @@ def verify(engine: Engine, name: str) -> Verification:
             reader.adopt(definition.functions)
             log = reader.register(reader.table(backing.path, version))
             content = reader.session.sql(finished_sql(definition.layout, log))
-            query = pinned_query(reader, definition, sources, note.versions(), note.extra.get("clock"))
+            query = pinned_query(reader, definition, sources, note.versions(), note.extra.get(clock.NOTED))
             checked = tuple(c for c in definition.layout.output if c.name not in definition.unchecked)
             return _compare(name, note.versions(), content, query, definition.layout.output, checked)
     finally:

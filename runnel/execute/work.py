@@ -43,6 +43,7 @@ class Work:
     given: Mapping[str, Source] = field(default_factory=dict)  # the caller: sources that are read in place of the stored ones
     why: str = ""  # the caller: why it is computed anew, when not because somebody asked
     swap: Swap | None = None  # the caller: that the definition changes with this refresh
+    moment: str | None = None  # the caller: what clocks show
     version: int = -1  # probe
     note: CommitNote = field(default_factory=lambda: CommitNote("create", 0, {}))  # probe
     sources: dict[str, Source] = field(default_factory=dict)  # probe

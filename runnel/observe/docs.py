@@ -76,7 +76,7 @@ def support() -> str:
         "",
         "## The clock",
         "",
-        "`current_date()`, `current_timestamp()`, `now()`, `localtimestamp()` and `unix_timestamp()` read a clock that a refresh fixes. The clock is a",
+        "`current_date()`, `current_timestamp()`, `now()`, `localtimestamp()` and `unix_timestamp()` read a clock that a cut fixes. The clock is a",
         "source of its own: rows that a moving `WHERE ts > now() - INTERVAL 7 DAYS` loses leave without any change of a table, and a query that",
         "reads the date alone has nothing to do until the day changes in the session's time zone.",
         "",

@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -35,15 +35,28 @@ class Reader:
 
     def __init__(self, spark: SparkSession, kernel: bool) -> None:
         self.user = spark
-        self.session = spark.newSession()
         self.kernel = kernel
+        self.session = self._opened()
         self.lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._registered: dict[int, list[str]] = {}
+
+    def _opened(self) -> SparkSession:
+        # Spark Connect has no empty second session, but copies one, with functions and temporary views.
+        session: SparkSession = self.user.cloneSession() if is_remote() else self.user.newSession()  # type: ignore[attr-defined]
         for key in FOLLOWED:
-            self.session.conf.set(key, spark.conf.get(key) or "")
-        if kernel:
-            self.session.conf.set(KERNEL, "STRICT")
+            session.conf.set(key, self.user.conf.get(key) or "")
+        if self.kernel:
+            session.conf.set(KERNEL, "STRICT")
+        return session
+
+    def close(self) -> None:
+        """Let go of the session. Only a Spark Connect server keeps it otherwise."""
+        if is_remote():
+            session: Any = self.session  # whose stop() fails in Spark 4.1, because it was copied
+            with suppress(Exception):  # the server may be gone already
+                session.client.release_session()
+            session.client.close()
 
     def table(self, path: str, version: int) -> DataFrame:
         """The rows of the table at `path` at one version."""
@@ -108,8 +121,13 @@ class Reader:
         return self.session.read.schema(frame.schema).parquet(folder)
 
     def adopt(self, functions: tuple[str, ...]) -> None:
-        """Make functions that the user registered in their session known here. Over Spark Connect there is one session for both."""
-        if not functions or is_remote():
+        """Make functions that the user registered in their session known here."""
+        if not functions:
+            return
+        if is_remote():
+            if not all(self.session.catalog.functionExists(name) for name in functions):
+                self.close()
+                self.session = self._opened()  # the copy was made before
             return
         jvm: Any = self.user.sparkContext._jvm
         theirs, ours = (s._jsparkSession.sessionState().functionRegistry() for s in (self.user, self.session))

@@ -166,7 +166,7 @@ class BackingTable:
     def write(self, rows: DataFrame, level: str, epoch: int) -> Written:
         """One Spark job: rows with stored columns and weight become Parquet files in the table's folder."""
         folder = f"{level}/{epoch:06d}-{time.time_ns():x}"
-        self._stored(rows).write.mode("errorifexists").parquet(f"{self.path}/{folder}")
+        self._stored(rows).write.mode("error").parquet(f"{self.path}/{folder}")
         return self._adds(folder, level)
 
     def _stored(self, rows: DataFrame) -> DataFrame:

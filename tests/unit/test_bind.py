@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import sqlglot.parser
 
 from runnel.bind import bind
-from runnel.errors import DefinitionError, EnvironmentProblem
+from runnel.errors import DefinitionError, EnvironmentProblem, Unsupported
 from tests.support.duck import Duck, DuckLookup
 from tests.support.fixture import Fixture, Table
 
@@ -66,3 +68,26 @@ def test_a_parser_that_cannot_be_extended_is_refused(lookup: DuckLookup, monkeyp
     monkeypatch.setattr(sqlglot.parser, "__file__", "parser.cpython-311-x86_64-linux-gnu.so")
     with pytest.raises(EnvironmentProblem, match="compiled"):
         bind("SELECT 1", lookup)
+
+
+@pytest.mark.parametrize(
+    ("query", "scans"),
+    [
+        ("SELECT COUNT(*) AS n, now() AS at FROM t", ["clock.now", "t"]),
+        ("SELECT k, SUM(x) AS s, current_date() AS day FROM t GROUP BY k HAVING MAX(x) < year(now())", ["clock.now", "clock.today", "t"]),
+        ("SELECT k, COUNT(*) AS n FROM t GROUP BY k ORDER BY datediff(current_date(), DATE'2026-01-01'), k LIMIT 1", ["clock.today", "t"]),
+        ("SELECT current_date() AS day, COUNT(*) AS n FROM t GROUP BY current_date()", ["clock.today", "t"]),
+        ("SELECT current_date() AS day, COUNT(*) AS n FROM t GROUP BY ALL", ["clock.today", "t"]),
+        ("SELECT MAX(x + year(now())) AS m FROM t WHERE year(now()) > x", ["clock.now", "t"]),
+        ("SELECT MAX(year(now())) - year(now()) AS m FROM t", ["clock.now", "clock.now", "t"]),
+    ],
+)
+def test_a_clock_is_a_source_below_groups_and_above_them(lookup: DuckLookup, query: str, scans: list[str]) -> None:
+    node = bind(query, lookup).node
+    assert not re.search(r"NOW\(|CURRENT_", str(node))
+    assert sorted(n.source for n in node.walk() if n.title == "Scan") == scans
+
+
+def test_a_clock_over_no_rows_of_a_correlated_subquery_is_refused(lookup: DuckLookup) -> None:
+    with pytest.raises(Unsupported, match="the clock beside an aggregate over no rows"):
+        bind("SELECT k, (SELECT COUNT(*) + year(now()) FROM u WHERE u.k = t.k) AS n FROM t", lookup)
