@@ -8,14 +8,14 @@ A condition that is NULL joins nothing. Weights multiply; one side of each term 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, partner
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, references, select, table
 from runnel.algebra.reach import Leaf, leaf, linked, links, reach, touched_leaf
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
@@ -52,7 +52,7 @@ class Join(Node):
         first, *rest = linked(steps, *self.chain)
         conditions = self.chain[1]
         open_ = [*conditions]  # what holds for rows that were reached and is not yet asked of them
-        before, change = first, steps.net(first)
+        before, change = first, self._meeting(steps, first)
         for node in rest:
             together = Join(before, node, None)
             names, known = (*together.names, WEIGHT), frozenset(together.names)
@@ -62,7 +62,7 @@ class Join(Node):
             if change is not None:
                 near = leaf(steps, node, Face.AFTER, links(steps, node, before, on))
                 terms.append(reach(steps, "join_term", Leaf(change, (*before.names, WEIGHT)), [near], on, names))
-            own = steps.net(node)
+            own = self._meeting(steps, node)
             if own is not None:
                 holds = [c for c in conditions if references(c) <= known]
                 nodes = before.chain[0] if isinstance(before, Join) else [before]
@@ -73,6 +73,17 @@ class Join(Node):
             before = Join(before, node, exp.and_(*(c.copy() for c in on)) if on else None)
         assert change is not None
         return change
+
+    def _meeting(self, steps: Steps, node: Node) -> str | None:
+        """The change of one relation, of which only rows matter that meet the others."""
+        return steps.net_meeting(node, self, [(n, n) for n in node.names])
+
+    def sieves(self, column: str) -> Iterator[Sieve]:
+        leaves, conditions = self.chain
+        for node in leaves:
+            own = column if column in node.names else partner(conditions, column, node.names)
+            if own is not None:
+                yield from node.sieves(own)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         leaves, conditions = self.chain

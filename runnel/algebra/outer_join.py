@@ -6,15 +6,15 @@ nothing, and its row is padded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, equalities
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, named, references, select, table
 from runnel.algebra.reach import Leaf, links, reach
-from runnel.algebra.semi_join import SemiJoin, kept_origins, narrowed
+from runnel.algebra.semi_join import SemiJoin, kept_origins, meeting, narrowed
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
 from runnel.algebra.want import Origin
@@ -51,7 +51,7 @@ class OuterJoin(Node):
         return select(col(n) for n in self.names).from_(table(inputs[0], "l")).join(table(inputs[1], "r"), on=on, join_type=kind)
 
     def law(self, steps: Steps) -> str:
-        left, right = steps.net(self.left), steps.net(self.right)
+        left, right = steps.net(self.left), steps.net(self.right) if self.full else meeting(steps, self.right, self.left, self.condition)
         pairs, rest = equalities(self.condition, self.left.names, self.right.names)
         # The rows that a change of the other side can match serve the inner join and the padding alike.
         lefts = narrowed(steps, self.left, Face.BEFORE, pairs, right, links(steps, self.left, self.right, rest)) if right is not None else ""
@@ -81,6 +81,10 @@ class OuterJoin(Node):
         if self.full or column not in self.left.names:
             return None
         return kept_origins(self.left, self.right, self.condition, column, changed)
+
+    def sieves(self, column: str) -> Iterator[Sieve]:
+        if not self.full and column in self.left.names:
+            yield from self.left.sieves(column)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if self.full or not set(keys) <= set(self.left.names):
