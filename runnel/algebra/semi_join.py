@@ -7,8 +7,9 @@ existence matters.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -19,6 +20,8 @@ from runnel.algebra.reach import links
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
 from runnel.algebra.want import Origin, Within
+
+NONE: Mapping[str, Sieve] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,15 @@ class SemiJoin(Node):
     def law(self, steps: Steps) -> str:
         return steps.define("semijoin_change", _all(self.terms(steps)))
 
-    def terms(self, steps: Steps, before: str | None = None) -> list[exp.Select]:
-        """The terms of the change. `before` may name the rows of L.before that can match the change of R, if somebody has them."""
-        left, right = steps.net(self.left), meeting(steps, self.right, self.left, self.condition)
+    def sifted(self, steps: Steps, sieves: Mapping[str, Sieve]) -> str | None:
+        if meeting(steps, self.right, self.left, self.condition, sieves) == meeting(steps, self.right, self.left, self.condition):
+            return None
+        return steps.define("semijoin_change", _all(self.terms(steps, sieves=sieves)))
+
+    def terms(self, steps: Steps, before: str | None = None, sieves: Mapping[str, Sieve] = NONE) -> list[exp.Select]:
+        """The terms of the change, of which only rows matter whose columns have values that the sieves have. `before` may name the rows of
+        L.before that can match the change of R, if somebody has them."""
+        left, right = steps.net(self.left), meeting(steps, self.right, self.left, self.condition, sieves)
         terms = []
         if left is not None:
             after = narrowed(steps, self.right, Face.AFTER, self._equalities[0], left, links(steps, self.right, self.left, self._equalities[1]))
@@ -174,10 +183,10 @@ def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others
     return steps.define(f"{node.slug}_near", steps.broadcast(query, "l"), small=True)
 
 
-def meeting(steps: Steps, node: Node, other: Node, condition: exp.Expr | None) -> str | None:
-    """The net change of a side of which only rows matter that meet the other side."""
-    pairs = ((name, partner(conjuncts(condition), name, other.names)) for name in node.names)
-    return steps.net_meeting(node, other, [(own, theirs) for own, theirs in pairs if theirs is not None])
+def meeting(steps: Steps, node: Node, other: Node, condition: exp.Expr | None, sieves: Mapping[str, Sieve] = NONE) -> str | None:
+    """The net change of a side of which only rows matter that meet the other side; of that, only rows that the sieves let through."""
+    partners = {name: partner(conjuncts(condition), name, other.names) for name in node.names}
+    return steps.net_meeting(node, other, {own: theirs for own, theirs in partners.items() if theirs is not None}, sieves)
 
 
 def kept_origins(left: Node, right: Node, condition: exp.Expr | None, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:

@@ -7,7 +7,7 @@ ever added to, by `input` and `define`. A node never sets anything that another 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -104,13 +104,16 @@ class Steps:
         assert found is not None
         return found
 
-    def net_meeting(self, node: Node, other: Node, pairs: Iterable[tuple[str, str]]) -> str | None:
-        """The net change of a node of which only rows matter that meet the other one, now or before; `pairs` are their columns that are equal then.
+    def net_meeting(self, node: Node, other: Node, partners: Mapping[str, str], sieves: Mapping[str, Sieve] | None = None) -> str | None:
+        """The net change of a node of which only rows matter that meet the other one, now or before; `partners` are the other's columns that
+        equal the node's then, and `sieves` are of such columns.
 
         There may be more rows. A filtered table that stands still tells which keys matter before their groups are computed.
         """
-        sieves = {own: found for own, theirs in pairs if (found := self._sieve(node, own, other, theirs)) is not None}
-        change = self.sifted(node, sieves)
+        types = {c.name: c.type for c in (*node.columns, *other.columns)}
+        alike = {own: theirs for own, theirs in partners.items() if types[own] == types[theirs]}
+        found = {own: (sieves or {}).get(theirs) or self._sieve(other, theirs) for own, theirs in alike.items()}
+        change = self.sifted(node, {own: sieve for own, sieve in found.items() if sieve is not None})
         return self.net(node) if change is None else self._net(node, change)
 
     def sifted(self, node: Node, sieves: Mapping[str, Sieve]) -> str | None:
@@ -125,11 +128,10 @@ class Steps:
                 self._changes.setdefault(name, node)
         return self._memo[key]
 
-    def _sieve(self, node: Node, own: str, other: Node, theirs: str) -> Sieve | None:
-        types = {c.name: c.type for c in (*node.columns, *other.columns)}
-        if types[own] != types[theirs]:
-            return None
-        return next((s for s in other.sieves(theirs) if not s.node.sources & (self.facts.changed | self.facts.heavy)), None)
+    def _sieve(self, node: Node, column: str) -> Sieve | None:
+        """A filtered table that stands still and has every value that a node's column has; several joined only where all are light."""
+        moving, light = self.facts.changed | self.facts.heavy, self.facts.light
+        return next((s for s in node.sieves(column) if not s.node.sources & moving and (len(s.node.sources) == 1 or s.node.sources <= light)), None)
 
     def sift(self, keys: Sequence[Column], touched: str, sieves: Mapping[str, Sieve]) -> str:
         """Of touched keys those that the sieves have too."""

@@ -78,6 +78,12 @@ def test_joined_groups_are_sifted_too(lookup: DuckLookup) -> None:
     assert "touched_sifted" in differentiate(root_of(tree, tree.columns), Facts(frozenset({"t"}))).sql
 
 
+def test_of_joined_groups_only_those_that_meet_a_change_are_computed(lookup: DuckLookup) -> None:
+    tree = canonicalize(bind("SELECT u.y, g.s FROM u JOIN (SELECT k, SUM(x) AS s FROM t GROUP BY k) g ON g.k = u.k", lookup).node)
+    (groups,) = [i for i in differentiate(root_of(tree, tree.columns), Facts(frozenset({"u"}), held=frozenset({"u"}))).inputs if i.source == "t"]
+    assert [w.among for w in groups.want.within] == [(("u", "k"),)]
+
+
 def test_what_changes_is_no_sieve(lookup: DuckLookup) -> None:
     tree = canonicalize(bind(FILTERED, lookup).node)
     assert "touched_sifted" not in differentiate(root_of(tree, tree.columns), Facts(frozenset({"t", "u"}))).sql
