@@ -30,20 +30,25 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list:
     return seen
 
 
-@pytest.mark.parametrize("few", [0, gather.FEW], ids=["files", "rows"])
-def test_gathered_rows_give_the_same_result(rn, eager: list, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+@pytest.mark.parametrize(
+    ("few", "both"), [(0, False), (gather.FEW, False), (gather.FEW, True)], ids=["files of each face", "rows of each face", "both faces"]
+)
+def test_gathered_rows_give_the_same_result(rn, eager: list, monkeypatch: pytest.MonkeyPatch, few: int, both: bool) -> None:
     monkeypatch.setattr(gather, "FEW", few)
-    shop = Shop(rn, "(1, 1, 10), (1, 2, 20), (2, 1, 5), (2, 2, 70), (3, 1, 7), (NULL, 1, 9)").with_customers()
+    monkeypatch.setattr(gather, "ROWS", gather.ROWS if both else -1)
+    shop = Shop(rn, "(1, 1, 10), (1, 1, 10), (1, 2, 20), (2, 1, 5), (2, 2, 70), (3, 1, 7), (NULL, 1, 9)").with_customers()
     rn.create("alone", ALONE, mode="DIFFERENTIAL")
     for sql in (
         "INSERT INTO orders VALUES (3, 2, 8), (NULL, 2, 9)",
         "UPDATE orders SET amount = 60 WHERE id = 1 AND customer = 2",
         "DELETE FROM orders WHERE id = 2 AND amount > 50",
         "UPDATE orders SET id = 2 WHERE id = 3 AND customer = 2",
+        "UPDATE orders SET amount = 11 WHERE id = 1 AND customer = 1",
     ):
         rn.sql(sql)
         shop.refresh("alone", "DIFFERENTIAL")
     assert {g.face for g in eager} == {"before", "after"}
+    assert {g.face for g in eager if g.others} == ({"after"} if both else set())
 
 
 @pytest.mark.slow

@@ -7,14 +7,14 @@ aggregate without keys has one row, always, also over an empty input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 from sqlglot import exp
 
 from runnel.algebra.functions import Rule, rule
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, named, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Origin
 
@@ -75,6 +75,9 @@ class Aggregate(Node):
         return self.grouped(inputs[0])
 
     def relation(self, steps: Steps, face: Face) -> str:
+        if self.additive and self.keys and steps.derives(self, face):
+            rows = select((*(col(k) for k in self.keys), *self.finished()), table(self._sums(steps, face)))
+            return steps.define(f"{self.slug}_{face}", rows.where(exp.GT(this=col(WEIGHT), expression=exp.Literal.number(0)), copy=False))
         return steps.define(f"{self.slug}_{face}", self.grouped(steps.face(self.child, face), steady=not steps.stores(self)))
 
     def grouped(self, relation: str, steady: bool = True) -> exp.Select:
@@ -112,12 +115,39 @@ class Aggregate(Node):
             values.append(named(value, call.output.name))
         return tuple(values)
 
+    def _sums(self, steps: Steps, face: Face) -> str:
+        """The sums of all groups: those before once, and with the change's those after."""
+        before = steps.once(self, "sums", lambda: self.sums(steps.face(self.child, Face.BEFORE), exp.Literal.number(1)))
+        if face is Face.BEFORE:
+            return before
+        change = steps.net(self.child)
+        assert change is not None
+        types = {c.name: c.type for c in self.state} | {WEIGHT: "bigint"}
+        moved = self.sums(change, col(WEIGHT))
+        both = steps.define("sums_both", exp.union(select((col(n) for n in (*self.keys, *types)), table(before)), moved, distinct=False, copy=False))
+        total = select((*(col(k) for k in self.keys), *(named(exp.cast(exp.Sum(this=col(n)), t), n) for n, t in types.items())), table(both))
+        return steps.define("sums_after", total.group_by(*(col(k) for k in self.keys), copy=False))
+
     def law(self, steps: Steps) -> str:
         if self.merges and steps.stores(self) and steps.grows(self.child):
             return self._merged(steps)
-        touched = steps.touched(self.child, self.keys) if self.keys else None
-        if self.additive and not steps.stores(self) and not (self.keys and steps.touched_at_hand(self.child, self.keys)):
-            return self._summed(steps, touched)
+        return self._groups(steps, steps.touched(self.child, self.keys) if self.keys else None)
+
+    def sifted(self, steps: Steps, sieves: Mapping[str, Sieve]) -> str | None:
+        known = {k: s for k, s in sieves.items() if k in self.keys}
+        if not known or steps.stores(self):
+            return None
+        return self._groups(steps, steps.sift(self.key_columns, steps.touched(self.child, self.keys), known), some=True)
+
+    def _groups(self, steps: Steps, touched: str | None, some: bool = False) -> str:
+        """The change of touched groups; of the one group there is without keys; with `some` the child's change may touch others."""
+        kept = self.additive and touched is not None and steps.derives(self, Face.CHANGE)
+        if kept or (self.additive and not steps.stores(self) and not (self.keys and steps.touched_at_hand(self.child, self.keys))):
+            change = steps.net(self.child)
+            assert change is not None
+            if some and touched is not None:
+                change = steps.among_keys(change, (*self.child.columns, Column(WEIGHT, "bigint")), self.keys, touched)
+            return self._summed(steps, touched, change)
         now = steps.face(self.child, Face.AFTER) if touched is None else steps.restrict(self.child, Face.AFTER, self.keys, touched)
         found = steps.define("aggregate_now", self.grouped(now, steady=not steps.stores(self)))
         if steps.stores(self):
@@ -125,14 +155,11 @@ class Aggregate(Node):
         rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
         return steps.difference(self, found, steps.define("aggregate_was", self.select(rows)))
 
-    def _summed(self, steps: Steps, touched: str | None) -> str:
+    def _summed(self, steps: Steps, touched: str | None, change: str) -> str:
         """The sums before, and with those of the change the sums after: one face is read, and not two."""
-        change = steps.net(self.child)
-        assert change is not None
-        rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
         types = {c.name: c.type for c in self.state} | {WEIGHT: "bigint"}
         keys, numbers = [*self.keys], [*types]
-        was = steps.define("aggregate_was", self.sums(rows, exp.Literal.number(1)))
+        was = self._were(steps, touched)
         moved = steps.define("aggregate_moved", self.sums(change, col(WEIGHT)))
         marked = [
             select((*(col(n) for n in (*keys, *numbers)), named(exp.Literal.number(i), "is_old")), table(t)) for i, t in enumerate((moved, was))
@@ -153,6 +180,14 @@ class Aggregate(Node):
         if keys:
             found = found.where(exp.GT(this=col(WEIGHT, some), expression=exp.Literal.number(0)), copy=False)
         return steps.consolidate("aggregate_change", steps.define("aggregate_finished", found), self.columns)
+
+    def _were(self, steps: Steps, touched: str | None) -> str:
+        """The sums of touched groups before; of all of them where they are at hand."""
+        if touched is not None and steps.derives(self, Face.CHANGE):
+            names = (*self.key_columns, *self.state, Column(WEIGHT, "bigint"))
+            return steps.among_keys(self._sums(steps, Face.BEFORE), names, self.keys, touched)
+        rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
+        return steps.define("aggregate_was", self.sums(rows, exp.Literal.number(1)))
 
     @cached_property
     def merges(self) -> bool:
@@ -180,6 +215,13 @@ class Aggregate(Node):
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         return self.child.origins(column, changed) if column in self.keys else None
+
+    def sieves(self, column: str) -> Iterator[Sieve]:
+        if column in self.keys:
+            yield from self.child.sieves(column)
+
+    def identified(self, by: Collection[str]) -> bool:
+        return set(self.keys) <= set(by)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if not set(keys) <= set(self.keys):

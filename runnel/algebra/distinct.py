@@ -6,7 +6,7 @@ rows are counted as they are now; less their change, that is what they were. NUL
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -55,6 +55,9 @@ class Distinct(Node):
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         return self.child.origins(column, changed)
+
+    def identified(self, by: Collection[str]) -> bool:
+        return set(self.names) <= set(by) or self.child.identified(by)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         return steps.define("distinct_touched", self.select(steps.restrict(self.child, face, keys, touched)))

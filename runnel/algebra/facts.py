@@ -23,6 +23,9 @@ class Facts:
     light: frozenset[str] = frozenset()
     """Sources so small that reading and broadcasting one costs less than another job."""
 
+    heavy: frozenset[str] = frozenset()
+    """Sources so large that one pass over them costs more than another job."""
+
     def __post_init__(self) -> None:
         assert self.insert_only <= self.changed, "a source that did not change cannot be insert-only"
 

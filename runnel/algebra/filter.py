@@ -5,12 +5,12 @@ A predicate that is NULL keeps nothing, on either face. Weights pass through, so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.node import Column, Face, Node, references, table
+from runnel.algebra.node import Column, Face, Node, Sieve, references, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Origin, Within
 
@@ -41,11 +41,27 @@ class Filter(Node):
     def law(self, steps: Steps) -> str:
         change = steps.change(self.child)
         assert change is not None
-        name = steps.define("filter_change", self.select(change))
-        return steps.comes_net(name) if steps.netted(change) else name
+        return self._change(steps, change)
+
+    def _change(self, steps: Steps, below: str) -> str:
+        name = steps.define("filter_change", self.select(below))
+        return steps.comes_net(name) if steps.netted(below) else name
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         return self.child.origins(column, changed)
+
+    def sieves(self, column: str) -> Iterator[Sieve]:
+        if len(self.linear_over) == 1:
+            yield Sieve(self, column)
+        else:
+            yield from self.child.sieves(column)
+
+    def sifted(self, steps: Steps, sieves: Mapping[str, Sieve]) -> str | None:
+        below = steps.sifted(self.child, sieves)
+        return None if below is None else self._change(steps, below)
+
+    def identified(self, by: Collection[str]) -> bool:
+        return self.child.identified(by)
 
     def near(self, steps: Steps, face: Face, bounds: Sequence[Within]) -> str:
         return steps.define("filter_near", self.select(steps.near(self.child, face, bounds)))

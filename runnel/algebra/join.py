@@ -8,15 +8,17 @@ A condition that is NULL joins nothing. Weights multiply; one side of each term 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from sqlglot import exp
 
-from runnel.algebra.condition import conjuncts, partner
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, references, select, table
+from runnel.algebra.condition import conjuncts, equalities, partner, together
+from runnel.algebra.filter import Filter
+from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, references, select, table
 from runnel.algebra.reach import Leaf, leaf, linked, links, reach, touched_leaf
+from runnel.algebra.semi_join import narrowed
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
 from runnel.algebra.want import Origin, Within
@@ -52,7 +54,7 @@ class Join(Node):
         first, *rest = linked(steps, *self.chain)
         conditions = self.chain[1]
         open_ = [*conditions]  # what holds for rows that were reached and is not yet asked of them
-        before, change = first, steps.net(first)
+        before, change = first, self._meeting(steps, first)
         for node in rest:
             together = Join(before, node, None)
             names, known = (*together.names, WEIGHT), frozenset(together.names)
@@ -60,19 +62,32 @@ class Join(Node):
             open_ = [c for c in open_ if c not in on]
             terms = []
             if change is not None:
-                near = leaf(steps, node, Face.AFTER, links(steps, node, before, on))
+                near = _near(steps, node, Face.AFTER, before, change, on)
                 terms.append(reach(steps, "join_term", Leaf(change, (*before.names, WEIGHT)), [near], on, names))
-            own = steps.net(node)
+            own = self._meeting(steps, node)
             if own is not None:
                 holds = [c for c in conditions if references(c) <= known]
                 nodes = before.chain[0] if isinstance(before, Join) else [before]
-                others = [leaf(steps, n, Face.BEFORE, links(steps, n, node, holds)) for n in nodes]
+                others = [_near(steps, n, Face.BEFORE, node, own, holds) for n in nodes]
                 terms.append(reach(steps, "join_term", Leaf(own, (*node.names, WEIGHT)), others, holds, names))
             if terms:
                 change = steps.define("join_change", _all([select((col(n) for n in names), table(t)) for t in terms])) if terms[1:] else terms[0]
             before = Join(before, node, exp.and_(*(c.copy() for c in on)) if on else None)
         assert change is not None
         return change
+
+    def _meeting(self, steps: Steps, node: Node) -> str | None:
+        """The change of one relation, of which only rows matter that meet the others."""
+        return steps.net_meeting(node, self, {n: n for n in node.names})
+
+    def sieves(self, column: str) -> Iterator[Sieve]:
+        leaves, conditions = self.chain
+        if any(isinstance(n, Filter) for n in self.walk()):
+            yield Sieve(self, column)
+        for node in leaves:
+            own = column if column in node.names else partner(conditions, column, node.names)
+            if own is not None:
+                yield from node.sieves(own)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         leaves, conditions = self.chain
@@ -109,6 +124,15 @@ class Join(Node):
 
     def arguments(self) -> str:
         return f"on {self.condition.sql('spark')}" if self.condition is not None else "cross"
+
+
+def _near(steps: Steps, node: Node, face: Face, other: Node, change: str, conditions: list[exp.Expr]) -> Leaf:
+    """A face of a relation that meets the change of another one. Of groups that are looked up by their keys no others are computed."""
+    pairs = equalities(together(conditions), other.names, node.names)[0]
+    keys = [p.right.name for p in pairs if isinstance(p.right, exp.Column)]
+    if steps.laws and len(keys) == len(pairs) and node.identified(keys) and not node.identified(()):
+        return Leaf(narrowed(steps, node, face, pairs, change), node.names)
+    return leaf(steps, node, face, links(steps, node, other, conditions))
 
 
 def _touched(steps: Steps, node: Node, touched: str, keys: Sequence[str], conditions: list[exp.Expr]) -> tuple[Within, ...]:

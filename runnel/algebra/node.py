@@ -8,7 +8,7 @@ the tests run both ways. Weights are integers: +1 a row came, -1 a row went; dup
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
@@ -102,6 +102,18 @@ class Node:
         """
         return None
 
+    def sieves(self, column: str) -> Iterator[Sieve]:
+        """Filtered tables that have every value that `column` has here, face by face."""
+        yield from ()
+
+    def sifted(self, steps: Steps, sieves: Mapping[str, Sieve]) -> str | None:
+        """This node's change, of which only rows matter whose columns have values that the sieves have; None when leaving others out saves nothing."""
+        return None
+
+    def identified(self, by: Collection[str]) -> bool:
+        """Whether no two rows agree in all of these columns, NULL agreeing with NULL. False when that is not known."""
+        return False
+
     @property
     def linear_over(self) -> frozenset[str]:
         """The one source whose rows this node only filters and renames; of any other node all its sources and one that no table is called."""
@@ -153,6 +165,17 @@ class Node:
 
     def __str__(self) -> str:
         return self.tree()
+
+
+@dataclass(frozen=True)
+class Sieve:
+    """A column of a filtered table: other values do not matter."""
+
+    node: Node
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.column} of {self.node}"
 
 
 def col(name: str, table: str | None = None) -> exp.Column:

@@ -6,15 +6,15 @@ nothing, and its row is padded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from runnel.algebra.condition import conjuncts, equalities
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, named, references, select, table
 from runnel.algebra.reach import Leaf, links, reach
-from runnel.algebra.semi_join import SemiJoin, kept_origins, narrowed
+from runnel.algebra.semi_join import SemiJoin, kept_origins, meeting, narrowed
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
 from runnel.algebra.want import Origin
@@ -51,7 +51,16 @@ class OuterJoin(Node):
         return select(col(n) for n in self.names).from_(table(inputs[0], "l")).join(table(inputs[1], "r"), on=on, join_type=kind)
 
     def law(self, steps: Steps) -> str:
-        left, right = steps.net(self.left), steps.net(self.right)
+        return self._change(steps, {})
+
+    def sifted(self, steps: Steps, sieves: Mapping[str, Sieve]) -> str | None:
+        if self.full or meeting(steps, self.right, self.left, self.condition, sieves) == meeting(steps, self.right, self.left, self.condition):
+            return None
+        return self._change(steps, sieves)
+
+    def _change(self, steps: Steps, sieves: Mapping[str, Sieve]) -> str:
+        left = steps.net(self.left)
+        right = steps.net(self.right) if self.full else meeting(steps, self.right, self.left, self.condition, sieves)
         pairs, rest = equalities(self.condition, self.left.names, self.right.names)
         # The rows that a change of the other side can match serve the inner join and the padding alike.
         lefts = narrowed(steps, self.left, Face.BEFORE, pairs, right, links(steps, self.left, self.right, rest)) if right is not None else ""
@@ -65,14 +74,14 @@ class OuterJoin(Node):
             found.append(reach(steps, "outerjoin_term", Leaf(left, (*self.left.names, WEIGHT)), others, conditions, names))
         if right is not None:
             found.append(reach(steps, "outerjoin_term", Leaf(right, (*self.right.names, WEIGHT)), [Leaf(lefts, self.left.names)], conditions, names))
-        found.append(self._padding(steps, self.left, self.right, lefts))
+        found.append(self._padding(steps, self.left, self.right, lefts, sieves))
         if self.full:
-            found.append(self._padding(steps, self.right, self.left, rights))
+            found.append(self._padding(steps, self.right, self.left, rights, {}))
         return steps.define("outerjoin_change", _all([exp.select(*(col(n) for n in names)).from_(table(f)) for f in found]))
 
-    def _padding(self, steps: Steps, kept: Node, other: Node, before: str) -> str:
+    def _padding(self, steps: Steps, kept: Node, other: Node, before: str, sieves: Mapping[str, Sieve]) -> str:
         """The change of the rows of one side that have no partner, padded with NULLs."""
-        alone = steps.define("alone_change", _all(SemiJoin(kept, other, self.condition, anti=True).terms(steps, before or None)))
+        alone = steps.define("alone_change", _all(SemiJoin(kept, other, self.condition, anti=True).terms(steps, before or None, sieves)))
         here = set(kept.names)
         values = (col(c.name) if c.name in here else named(null_of(c), c.name) for c in self.columns)
         return steps.define("padded_change", exp.select(*values, col(WEIGHT)).from_(table(alone)))
@@ -81,6 +90,10 @@ class OuterJoin(Node):
         if self.full or column not in self.left.names:
             return None
         return kept_origins(self.left, self.right, self.condition, column, changed)
+
+    def sieves(self, column: str) -> Iterator[Sieve]:
+        if not self.full and column in self.left.names:
+            yield from self.left.sieves(column)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         if self.full or not set(keys) <= set(self.left.names):

@@ -5,12 +5,12 @@ Expressions see NULL as Spark does. Rows that become equal simply share a weight
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Origin, Within
 
@@ -46,12 +46,33 @@ class Project(Node):
     def law(self, steps: Steps) -> str:
         change = steps.change(self.child)
         assert change is not None
-        name = steps.define("project_change", self.select(change).select(col(WEIGHT)))
-        return steps.takes(name, change, {n: e.name for n, e in zip(self.names, self.expressions, strict=True) if isinstance(e, exp.Column)})
+        return self._change(steps, change)
+
+    def _change(self, steps: Steps, below: str) -> str:
+        name = steps.define("project_change", self.select(below).select(col(WEIGHT)))
+        if steps.netted(below) and {e.name for e in self._renamed.values()} == set(self.child.names):
+            steps.comes_net(name)
+        return steps.takes(name, below, {n: e.name for n, e in self._renamed.items()})
+
+    @property
+    def _renamed(self) -> dict[str, exp.Column]:
+        """The outputs that are columns of the child under a name."""
+        return {n: e for n, e in zip(self.names, self.expressions, strict=True) if isinstance(e, exp.Column)}
+
+    def sieves(self, column: str) -> Iterator[Sieve]:
+        if column in self._renamed:
+            yield from self.child.sieves(self._renamed[column].name)
+
+    def sifted(self, steps: Steps, sieves: Mapping[str, Sieve]) -> str | None:
+        below = steps.sifted(self.child, {self._renamed[c].name: s for c, s in sieves.items() if c in self._renamed})
+        return None if below is None else self._change(steps, below)
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         value = self.expressions[self.names.index(column)]
         return self.child.origins(value.name, changed) if isinstance(value, exp.Column) else None
+
+    def identified(self, by: Collection[str]) -> bool:
+        return self.child.identified([self._renamed[c].name for c in by if c in self._renamed])
 
     def near(self, steps: Steps, face: Face, bounds: Sequence[Within]) -> str:
         values = dict(zip(self.names, self.expressions, strict=True))
@@ -63,9 +84,7 @@ class Project(Node):
         below = [values[k].name for k in keys if isinstance(values[k], exp.Column)]
         if len(set(below)) != len(keys):
             return super().restricted(steps, face, keys, touched)
-        renamed = (exp.alias_(col(k), exp.to_identifier(b, quoted=True)) for k, b in zip(keys, below, strict=True))
-        handed = steps.define("keys_below", exp.select(*renamed).from_(table(touched)), small=True)
-        steps.takes(handed, touched, dict(zip(below, keys, strict=True)))
+        handed = steps.renamed("keys_below", touched, dict(zip(below, keys, strict=True)))
         return steps.define("project_touched", self.select(steps.restrict(self.child, face, below, handed)))
 
     def arguments(self) -> str:

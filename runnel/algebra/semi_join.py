@@ -7,18 +7,21 @@ existence matters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sqlglot import exp
 
 from runnel.algebra.condition import Equality, conjuncts, equalities, partner
 from runnel.algebra.counts import flipped
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, named, references, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
 from runnel.algebra.reach import links
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
 from runnel.algebra.want import Origin, Within
+
+NONE: Mapping[str, Sieve] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,15 @@ class SemiJoin(Node):
     def law(self, steps: Steps) -> str:
         return steps.define("semijoin_change", _all(self.terms(steps)))
 
-    def terms(self, steps: Steps, before: str | None = None) -> list[exp.Select]:
-        """The terms of the change. `before` may name the rows of L.before that can match the change of R, if somebody has them."""
-        left, right = steps.net(self.left), steps.net(self.right)
+    def sifted(self, steps: Steps, sieves: Mapping[str, Sieve]) -> str | None:
+        if meeting(steps, self.right, self.left, self.condition, sieves) == meeting(steps, self.right, self.left, self.condition):
+            return None
+        return steps.define("semijoin_change", _all(self.terms(steps, sieves=sieves)))
+
+    def terms(self, steps: Steps, before: str | None = None, sieves: Mapping[str, Sieve] = NONE) -> list[exp.Select]:
+        """The terms of the change, of which only rows matter whose columns have values that the sieves have. `before` may name the rows of
+        L.before that can match the change of R, if somebody has them."""
+        left, right = steps.net(self.left), meeting(steps, self.right, self.left, self.condition, sieves)
         terms = []
         if left is not None:
             after = narrowed(steps, self.right, Face.AFTER, self._equalities[0], left, links(steps, self.right, self.left, self._equalities[1]))
@@ -68,6 +77,15 @@ class SemiJoin(Node):
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
         return kept_origins(self.left, self.right, self.condition, column, changed)
+
+    def sieves(self, column: str) -> Iterator[Sieve]:
+        yield from self.left.sieves(column)
+        other = None if self.anti else partner(conjuncts(self.condition), column, self.right.names)
+        if other is not None:
+            yield from self.right.sieves(other)
+
+    def identified(self, by: Collection[str]) -> bool:
+        return self.left.identified(by)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         left = steps.restrict(self.left, face, keys, touched)
@@ -94,7 +112,8 @@ class SemiJoin(Node):
         return steps.near(self.left, Face.BEFORE, links(steps, self.left, self.right, conjuncts(self.condition)))
 
     def _flipped_keys(self, steps: Steps, pairs: list[Equality], right: str, before: str | None) -> exp.Select:
-        """With equalities alone a key's partners can be counted: now, and by the change, how many there were."""
+        """With equalities alone a key's partners can be counted: now, and by the change, how many there were. Where a key has one partner at
+        most, the change alone tells whether it came or went."""
         keys = [f"key{i}" for i in range(len(pairs))]
         values = [named(p.right.copy(), k) for p, k in zip(pairs, keys, strict=True)]
         by = [exp.Literal.number(i + 1) for i in range(len(keys))]
@@ -102,17 +121,8 @@ class SemiJoin(Node):
             "keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by), small=True
         )
         steps.takes(moved, right, {k: p.right.name for p, k in zip(pairs, keys, strict=True) if isinstance(p.right, exp.Column)})
-        near = narrowed(steps, self.right, Face.AFTER, [Equality(p.right, col(k), p.null_safe) for p, k in zip(pairs, keys, strict=True)], moved)
-        partners = exp.select(*values, named(exp.Count(this=exp.Star()), "partners")).from_(table(near)).group_by(*by)
-        same = exp.and_(*(exp.NullSafeEQ(this=col(k, "m"), expression=col(k, "n")) for k in keys))
-        now = exp.func("coalesce", col("partners", "n"), exp.Literal.number(0))
-        weight = flipped(now, col("moved", "m"))
-        weight = exp.Neg(this=exp.paren(weight)) if self.anti else weight
-        counted = (
-            exp.select(*(col(k, "m") for k in keys), named(exp.cast(weight, "bigint"), WEIGHT))
-            .from_(table(moved, "m"))
-            .join(table(steps.define("keys_now", partners), "n"), on=same, join_type="left")
-        )
+        alone = self.right.identified([p.right.name for p in pairs if isinstance(p.right, exp.Column)])
+        counted = self._came(moved, keys) if alone else self._counted(steps, pairs, keys, values, moved)
         kept = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
         flipped_keys = steps.takes(steps.define("keys_flipped", kept, small=True), moved, {k: k for k in keys})
@@ -122,6 +132,26 @@ class SemiJoin(Node):
             )
         rows = select((*(col(n) for n in self.names), col(WEIGHT)), table(before or self._near(steps), "l"))
         return steps.broadcast(joined(rows, table(flipped_keys, "f"), "inner", on), "f")
+
+    def _came(self, moved: str, keys: list[str]) -> exp.Select:
+        """Keys with one partner at most: it came, it went, or another one is in its place."""
+        weight = exp.Neg(this=col("moved")) if self.anti else col("moved")
+        return exp.select(*(col(k) for k in keys), named(exp.cast(weight, "bigint"), WEIGHT)).from_(table(moved))
+
+    def _counted(self, steps: Steps, pairs: list[Equality], keys: list[str], values: list[exp.Expr], moved: str) -> exp.Select:
+        """Keys with the partners they have now, and whether that is a flip."""
+        near = narrowed(steps, self.right, Face.AFTER, [Equality(p.right, col(k), p.null_safe) for p, k in zip(pairs, keys, strict=True)], moved)
+        by = [exp.Literal.number(i + 1) for i in range(len(keys))]
+        partners = exp.select(*values, named(exp.Count(this=exp.Star()), "partners")).from_(table(near)).group_by(*by)
+        same = exp.and_(*(exp.NullSafeEQ(this=col(k, "m"), expression=col(k, "n")) for k in keys))
+        now = exp.func("coalesce", col("partners", "n"), exp.Literal.number(0))
+        weight = flipped(now, col("moved", "m"))
+        weight = exp.Neg(this=exp.paren(weight)) if self.anti else weight
+        return (
+            exp.select(*(col(k, "m") for k in keys), named(exp.cast(weight, "bigint"), WEIGHT))
+            .from_(table(moved, "m"))
+            .join(table(steps.define("keys_now", partners), "n"), on=same, join_type="left")
+        )
 
     def _join(self, left: str, right: str) -> exp.Select:
         return _semi(self.left, left, right, self.condition, self.anti)
@@ -151,6 +181,12 @@ def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others
     on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in turned))
     query = select(col(n) for n in node.names).from_(table(steps.face(node, face), "r")).join(table(others, "l"), on=on, join_type="left semi")
     return steps.define(f"{node.slug}_near", steps.broadcast(query, "l"), small=True)
+
+
+def meeting(steps: Steps, node: Node, other: Node, condition: exp.Expr | None, sieves: Mapping[str, Sieve] = NONE) -> str | None:
+    """The net change of a side of which only rows matter that meet the other side; of that, only rows that the sieves let through."""
+    partners = {name: partner(conjuncts(condition), name, other.names) for name in node.names}
+    return steps.net_meeting(node, other, {own: theirs for own, theirs in partners.items() if theirs is not None}, sieves)
 
 
 def kept_origins(left: Node, right: Node, condition: exp.Expr | None, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:

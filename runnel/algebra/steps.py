@@ -7,7 +7,7 @@ ever added to, by `input` and `define`. A node never sets anything that another 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from runnel.algebra.condition import same
 from runnel.algebra.facts import Facts
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, joined, named, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, select, table
 from runnel.algebra.want import Origin, Want, Within
 
 
@@ -31,8 +31,16 @@ class Steps:
     definitions: dict[str, exp.Query] = field(default_factory=dict)
     small: set[str] = field(default_factory=set)
     """Steps whose size follows the change and not the tables: worth computing once when several others read them."""
+    wide: set[str] = field(default_factory=set)
+    """Steps worth computing once although their size follows the tables."""
+    whole: frozenset[Node] = frozenset()
+    """Nodes of which several faces are read whole, as a plan made before showed: the others are derived from one."""
+    asked: dict[Node, set[Face]] = field(default_factory=dict)
+    """What was read whole of nodes that could derive it, and whether their change was."""
     _netted: set[str] = field(default_factory=set)
     _memo: dict[tuple[Node, str], str | None] = field(default_factory=dict)
+    _columns: dict[tuple[str, tuple[tuple[str, str], ...]], str] = field(default_factory=dict)
+    """Columns of a step as a step of their own: the same are asked for once."""
     _changes: dict[str, Node] = field(default_factory=dict)
     """The node whose change a step holds."""
     _at_hand: dict[str, tuple[Want, dict[str, str]]] = field(default_factory=dict)
@@ -82,14 +90,57 @@ class Steps:
     def net(self, node: Node) -> str | None:
         """The change of a node without rows that cancel: an UPDATE of columns that nobody reads leaves nothing."""
         change = self.change(node)
-        if change is None or self.grows(node) or change in self._netted:
+        return change if change is None or self.grows(node) else self._net(node, change)
+
+    def _net(self, node: Node, change: str) -> str:
+        if change in self._netted:
             return change
-        key = (node, "net")
+        key = (node, f"net {change}")
         if key not in self._memo:
             self._memo[key] = name = self.consolidate(f"{node.slug}_net", change, node.columns)
             self._changes[name] = node
             self.takes(name, change, {n: n for n in node.names})
+        found = self._memo[key]
+        assert found is not None
+        return found
+
+    def net_meeting(self, node: Node, other: Node, partners: Mapping[str, str], sieves: Mapping[str, Sieve] | None = None) -> str | None:
+        """The net change of a node of which only rows matter that meet the other one, now or before; `partners` are the other's columns that
+        equal the node's then, and `sieves` are of such columns.
+
+        There may be more rows. A filtered table that stands still tells which keys matter before their groups are computed.
+        """
+        types = {c.name: c.type for c in (*node.columns, *other.columns)}
+        alike = {own: theirs for own, theirs in partners.items() if types[own] == types[theirs]}
+        found = {own: (sieves or {}).get(theirs) or self._sieve(other, theirs) for own, theirs in alike.items()}
+        change = self.sifted(node, {own: sieve for own, sieve in found.items() if sieve is not None})
+        return self.net(node) if change is None else self._net(node, change)
+
+    def sifted(self, node: Node, sieves: Mapping[str, Sieve]) -> str | None:
+        """The change of a node but for rows whose columns have values that the sieves do not have; None when leaving them out saves nothing."""
+        if not self.laws or not sieves or not node.sources & self.facts.changed:
+            return None
+        key = (node, f"sifted {sorted((column, str(sieve)) for column, sieve in sieves.items())}")
+        if key not in self._memo:
+            self._memo[key] = name = node.sifted(self, sieves)
+            if name is not None:
+                self.small.add(name)
+                self._changes.setdefault(name, node)
         return self._memo[key]
+
+    def _sieve(self, node: Node, column: str) -> Sieve | None:
+        """A filtered table that stands still and has every value that a node's column has; several joined only where all are light."""
+        moving, light = self.facts.changed | self.facts.heavy, self.facts.light
+        return next((s for s in node.sieves(column) if not s.node.sources & moving and (len(s.node.sources) == 1 or s.node.sources <= light)), None)
+
+    def sift(self, keys: Sequence[Column], touched: str, sieves: Mapping[str, Sieve]) -> str:
+        """Of touched keys those that the sieves have too."""
+        query = select((col(k.name, "t") for k in keys), table(touched, "t"))
+        for number, key in enumerate(k for k in keys if k.name in sieves):
+            sieve = sieves[key.name]
+            near = self.near(sieve.node, Face.AFTER, Within.each({sieve.column: self.origins(touched, key.name)}))
+            query = joined(query, table(near, f"s{number}"), "left semi", same(key.type, col(key.name, "t"), col(sieve.column, f"s{number}")))
+        return self.takes(self.define(f"{touched}_sifted", query, small=True), touched, {k.name: k.name for k in keys})
 
     def comes_net(self, step: str) -> str:
         """Note that a step holds each row once; the same name."""
@@ -101,8 +152,22 @@ class Steps:
         self._at_hand[step] = (want, dict(names))
         return step
 
+    def renamed(self, label: str, step: str, columns: Mapping[str, str]) -> str:
+        """A step's columns under other names."""
+        key = (f"{label} {step}", tuple(columns.items()))
+        if key not in self._columns:
+            query = select((named(col(c), name) for name, c in columns.items()), table(step))
+            self._columns[key] = self.takes(self.define(label, query, small=True), step, columns)
+        return self._columns[key]
+
     def distinct(self, label: str, step: str, columns: Mapping[str, str]) -> str:
         """The distinct values of a step's columns, under other names. Of a change at hand they are at hand too."""
+        key = (step, tuple(columns.items()))
+        if key not in self._columns:
+            self._columns[key] = self._distinct_values(label, step, columns)
+        return self._columns[key]
+
+    def _distinct_values(self, label: str, step: str, columns: Mapping[str, str]) -> str:
         found = self._held_columns(step, columns)
         if found is not None:
             want, origins = found
@@ -155,6 +220,23 @@ class Steps:
         assert name is not None
         return name
 
+    def derives(self, node: Node, face: Face) -> bool:
+        """Whether a face of a node, or its change, shall be derived from what it was before; notes that it was asked for."""
+        if not self.laws or self.stores(node) or not node.sources & self.facts.changed:
+            return False
+        self.asked.setdefault(node, set()).add(face)
+        return node in self.whole
+
+    def once(self, node: Node, word: str, query: Callable[[], exp.Query]) -> str:
+        """A step of a node beside its faces, of the size of its tables, defined when first asked for."""
+        key = (node, word)
+        if key not in self._memo:
+            self._memo[key] = name = self.define(f"{node.slug}_{word}", query())
+            self.wide.add(name)
+        found = self._memo[key]
+        assert found is not None
+        return found
+
     def _content(self) -> str:
         """The rows of the kept node before the refresh, each as often as it weighs: the log summed up by the executor.
 
@@ -167,7 +249,7 @@ class Steps:
         minus = exp.Neg(this=col(WEIGHT, "c"))
         kept = select((*(col(n, "c") for n in node.names), named(minus, WEIGHT)), table(self.input(STORED, Face.BEFORE), "c"))
         if touched is not None:
-            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node, keys)), "t")
+            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node.columns, keys)), "t")
         both = exp.union(self._weighted(node, now, 1), kept, distinct=False, copy=False)
         return self.consolidate(f"{node.slug}_change", self.define(f"{node.slug}_both", both), node.columns)
 
@@ -175,7 +257,7 @@ class Steps:
         """The rows of the kept node, those with touched keys if any, from the log: each once, for a node that has no row twice."""
         kept = select((*(col(n, "c") for n in node.names), col(WEIGHT, "c")), table(self.input(STORED, Face.BEFORE), "c"))
         if touched is not None:
-            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node, keys)), "t")
+            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node.columns, keys)), "t")
         return self.consolidate("stored_touched", self.define("stored_near", kept), node.columns)
 
     def stores(self, node: Node) -> bool:
@@ -258,12 +340,16 @@ class Steps:
 
     def semi(self, node: Node, relation: str, keys: Sequence[str], touched: str) -> str:
         """The rows of a relation whose keys are touched."""
-        on = self._on(node, keys)
-        query = joined(select((col(n, "c") for n in node.names), table(relation, "c")), table(touched, "t"), "left semi", on)
+        return self.among_keys(relation, node.columns, keys, touched)
+
+    def among_keys(self, relation: str, columns: Sequence[Column], keys: Sequence[str], touched: str) -> str:
+        """The same of a relation with other columns than a node has, such as a weight."""
+        rows = select((col(c.name, "c") for c in columns), table(relation, "c"))
+        query = joined(rows, table(touched, "t"), "left semi", self._on(columns, keys))
         return self.define(f"{relation}_touched", self.broadcast(query, "t"), small=True)
 
-    def _on(self, node: Node, keys: Sequence[str]) -> exp.Expr:
-        types = {c.name: c.type for c in node.columns}
+    def _on(self, columns: Sequence[Column], keys: Sequence[str]) -> exp.Expr:
+        types = {c.name: c.type for c in columns}
         return exp.and_(*(same(types[k], col(k, "c"), col(k, "t")) for k in keys))
 
     def broadcast(self, query: exp.Select, alias: str) -> exp.Select:

@@ -48,6 +48,8 @@ class ChangePlan:
     inputs: tuple[InputFace, ...]
     facts: Facts
     parts: tuple[tuple[str, str], ...] = ()
+    wide: frozenset[str] = frozenset()
+    """The parts whose size follows the tables and not the change."""
 
     def __str__(self) -> str:
         return self.sql
@@ -149,21 +151,27 @@ def _renamed(query: exp.Select, inner: tuple[Column, ...], output: tuple[Column,
 
 def differentiate(root: Root, facts: Facts, laws: bool = True) -> ChangePlan:
     """The plan that turns the sources' changes into the rows to append."""
+    steps = Steps(facts, laws, kept=root.maintained if root.replaces else None)
+    query = _change(root, steps)
+    whole = frozenset(node for node, faces in steps.asked.items() if len(faces) > 1 and faces != {Face.CHANGE})
+    if whole:  # only a plan shows what is read whole
+        steps = Steps(facts, laws, kept=steps.kept, whole=whole)
+        query = _change(root, steps)
+    return _plan(steps, query)
+
+
+def _change(root: Root, steps: Steps) -> exp.Select:
+    """The rows to append, of steps that are defined on the way."""
     node, layout = root.maintained, root.layout
-    steps = Steps(facts, laws, kept=node if root.replaces else None)
     if layout.kind == "rows":
         change = steps.change(node)
         assert change is not None, "a plan is made only when a source changed"
         if not steps.grows(node) and not steps.netted(change):
             change = steps.consolidate("net", change, node.columns)
-        query = exp.select(*(col(n) for n in (*node.names, WEIGHT))).from_(table(change))
-    else:
-        child = node.children[0]
-        change = steps.change(child)
-        assert change is not None, "a plan is made only when a source changed"
-        sums = steps.define("sums", _state(node, change, col(WEIGHT)))
-        query = _nonzero(layout, sums)
-    return _plan(steps, query)
+        return exp.select(*(col(n) for n in (*node.names, WEIGHT))).from_(table(change))
+    change = steps.change(node.children[0])
+    assert change is not None, "a plan is made only when a source changed"
+    return _nonzero(layout, steps.define("sums", _state(node, change, col(WEIGHT))))
 
 
 def recompute(root: Root, stored: str | None) -> ChangePlan:
@@ -244,7 +252,7 @@ def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
             runs[read] += 1 if name in shared else runs[name]
     inputs = tuple(InputFace(want, name, runs[name]) for want, name in steps.inputs.items())
     whole = _statement([(n, t) for n, t in texts.items() if n in needed], last)
-    return ChangePlan(whole, inputs, steps.facts, parts)
+    return ChangePlan(whole, inputs, steps.facts, parts, frozenset(steps.wide.intersection(shared)))
 
 
 @dataclass(frozen=True)
@@ -281,19 +289,22 @@ def _statement(steps: list[tuple[str, _Text]], last: _Text) -> str:
 
 READ = {Face.CHANGE: 1, Face.AFTER: 4, Face.BEFORE: 4}
 """What reading one face of a source again costs, in units of reading a change."""
+HEAVY = 8
+"""The same of a face that takes longer to read than a job takes to start."""
 JOB = 4
 """What computing a step once by a job of its own costs in the same units."""
 
 
 def _shared(steps: Steps, reads: dict[str, tuple[str, ...]], uses: Counter[str], needed: set[str]) -> list[str]:
-    """The small steps that are cheaper to compute once than to compute again wherever they are read."""
-    cost: dict[str, int] = {name: READ[want.face] for want, name in steps.inputs.items()}
+    """The steps worth it that are cheaper to compute once than to compute again wherever they are read."""
+    heavy = {name for want, name in steps.inputs.items() if want.face is not Face.CHANGE and want.source in steps.facts.heavy}
+    cost: dict[str, int] = {name: HEAVY if name in heavy else READ[want.face] for want, name in steps.inputs.items()}
     found = []
     for name in steps.definitions:
         if name not in needed:
             continue
         cost[name] = sum(cost.get(r, 0) for r in reads[name])
-        if name in steps.small and (uses[name] - 1) * cost[name] > JOB:
+        if name in steps.small | steps.wide and (uses[name] - 1) * cost[name] > JOB:
             found.append(name)
             cost[name] = 0
     return found

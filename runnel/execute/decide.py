@@ -136,7 +136,9 @@ def enforce(definition: Definition, decision: Decision) -> None:
     )
 
 
-def facts_of(sources: list[SourceFacts], clocks: tuple[str, ...] = (), light: frozenset[str] = frozenset()) -> Facts:
+def facts_of(
+    sources: list[SourceFacts], clocks: tuple[str, ...] = (), light: frozenset[str] = frozenset(), heavy: frozenset[str] = frozenset()
+) -> Facts:
     """The facts that plans are specialised by."""
     sources = [s for s in sources if s.net != 0]
     rows = [s.rows if s.net is None else s.net for s in sources if s.changed]
@@ -146,6 +148,7 @@ def facts_of(sources: list[SourceFacts], clocks: tuple[str, ...] = (), light: fr
         insert_only=frozenset(s.key for s in sources if s.kind is Kind.INSERT_ONLY),
         held=frozenset(s.key for s in sources if s.changed and s.net is not None),
         light=light,
+        heavy=heavy,
     )
 
 

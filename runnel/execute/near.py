@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from runnel.algebra import Face
-from runnel.algebra.want import Want
+from runnel.algebra.want import Origin, Want
 from runnel.differentiate import InputFace
-from runnel.sources.bounds import Bound
+from runnel.sources.bounds import Bound, Values
 from runnel.sources.facts import SourceFacts
 from runnel.sources.held import Held
 from runnel.sources.source import Source
@@ -17,10 +17,16 @@ def bounds_of(want: Want, held: Mapping[str, Held]) -> list[Bound]:
     """Which rows of a face matter, as far as the changes that it depends on are at hand."""
     found = []
     for within in want.within:
-        if all(source in held for source, _ in within.among):
-            bound = Bound.of(within.column, [held[source].values(column) for source, column in within.among], within.side)
-            found += [bound] if bound is not None else []
+        values = values_among(within.among, held)
+        found += [Bound.of(within.column, values, within.side)] if values is not None else []
     return found
+
+
+def values_among(origins: Collection[Origin], held: Mapping[str, Held]) -> Values | None:
+    """The values that columns have in changes; None when one of them is not at hand or cannot be compared."""
+    parts = [held[source].values(column) if source in held else None for source, column in origins]
+    known = [p for p in parts if p is not None]
+    return Values.all(known) if known and len(known) == len(parts) else None
 
 
 def version_of(facts: SourceFacts, face: Face) -> int:

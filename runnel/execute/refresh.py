@@ -29,7 +29,7 @@ from runnel.execute.cost import Pruned
 from runnel.execute.decide import decide, enforce, facts_of
 from runnel.execute.engine import Engine
 from runnel.execute.gather import Gathering, gather, gatherings
-from runnel.execute.near import shares, version_of
+from runnel.execute.near import shares
 from runnel.execute.noting import count, failed, note_of, record_of, running
 from runnel.execute.prepare import Prepared, prepare
 from runnel.execute.provide import Provider
@@ -55,6 +55,8 @@ PARTITION = 64 << 20
 """Bytes of tables per shuffle partition: with the change broadcast, little of them is ever shuffled."""
 LIGHT = 4 << 20
 """Bytes up to which a table is broadcast whole, beside what else is read: a dimension of some ten thousand rows."""
+HEAVY = 32 << 20
+"""Bytes from which on a pass over a table costs more than a job: about half a second of two cores, where a job costs a tenth."""
 ATTEMPTS = 3
 """A conflict means that somebody else moved the frontier; looking again usually finds nothing left to do."""
 SMALL_CHANGE = 1_000_000
@@ -207,7 +209,8 @@ def _differential(work: Work) -> ChangePlan | None:
     if work.first or work.full or not definition.incremental or any(f.broken for f in work.facts):
         return None
     light = frozenset(key for key, source in work.sources.items() if source.size() <= LIGHT)
-    facts = facts_of(work.facts, work.clocks, light)
+    heavy = frozenset(key for key, source in work.sources.items() if source.size() >= HEAVY)
+    facts = facts_of(work.facts, work.clocks, light, heavy)
     return work.engine.plan(definition, facts) if facts.changed else None
 
 
@@ -223,7 +226,7 @@ def _pruned(work: Work) -> Pruned:
     if work.plan is None or not work.engine.settings.uses("near_files"):
         return Pruned()
     near = shares(work.plan.inputs, work.sources, {f.key: f for f in work.facts}, work.held)
-    return Pruned(near, tuple(frozenset(g.inputs) for g in work.gatherings))
+    return Pruned(near, tuple(g.serves for g in work.gatherings))
 
 
 def _still_fits(work: Work) -> None:
@@ -331,7 +334,8 @@ def change_of(work: Work) -> DataFrame:
             reader.register(reader.table(work.backing.path, work.version), STORED)
         *shared, (_, rows) = work.plan.parts if work.engine.settings.uses("shared_steps") else (("", work.plan.sql),)
         for name, sql in shared:
-            reader.register(reader.computed(sql, f"{work.backing.path}/_steps/{work.note.epoch + 1}-{name}", work.plan.facts.small), name)
+            few = work.plan.facts.small and name not in work.plan.wide
+            reader.register(reader.computed(sql, f"{work.backing.path}/_steps/{work.note.epoch + 1}-{name}", few), name)
         return reader.session.sql(rows)
 
 
@@ -340,12 +344,11 @@ def _gathered(work: Work) -> dict[str, DataFrame]:
     if work.decision.action is not Action.DIFFERENTIAL:
         return {}
     facts, columns = {f.key: f for f in work.facts}, columns_read(work.engine.root(work.backing.definition).maintained)
-    found = {}
+    found: dict[str, DataFrame] = {}
     for wanted in work.gatherings:
         folder = f"{work.backing.path}/_steps/{work.note.epoch + 1}-{slug(wanted.source)}-{wanted.face}"
-        version = version_of(facts[wanted.source], wanted.face)
-        rows = gather(work.engine.reader, work.sources[wanted.source], version, wanted, columns[wanted.source], folder)
-        found.update(dict.fromkeys(wanted.inputs, rows))
+        source, change = work.sources[wanted.source], work.held.get(wanted.source)
+        found.update(gather(work.engine.reader, source, facts[wanted.source], wanted, change, columns[wanted.source], folder))
     return found
 
 

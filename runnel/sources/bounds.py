@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,40 @@ KINDS = {
     "text": ("string",),
     "date": ("date",),
 }
+ARROW = {"number": pa.int64(), "text": pa.string(), "date": pa.date32()}
+
+
+@dataclass(frozen=True)
+class Values:
+    """What a column has, each value once and in order, NULL apart. `numbers` are the same as the log of a table lists them."""
+
+    kind: str
+    array: pa.Array
+    null: bool
+    numbers: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, *arrays: pa.ChunkedArray) -> Values | None:
+        """The values of some columns together; None when they are of types that cannot be compared.
+
+        >>> Values.of(pa.chunked_array([[7, 3, None]]), pa.chunked_array([[3]], pa.int16())).numbers
+        (3, 7)
+        """
+        kinds = {_kind(a.type) for a in arrays}
+        if len(kinds) != 1 or (kind := kinds.pop()) is None:
+            return None
+        chunks = [chunk for a in arrays for chunk in a.cast(ARROW[kind]).chunks]
+        found = pc.unique(pa.chunked_array(chunks, ARROW[kind])).drop_null()
+        ordered = found.take(pc.sort_indices(found))
+        return cls(kind, ordered, any(a.null_count for a in arrays), tuple(numbers(ordered).to_pylist()))
+
+    @classmethod
+    def all(cls, parts: Sequence[Values]) -> Values | None:
+        """Several of them together."""
+        if len(parts) == 1:
+            return parts[0]
+        found = cls.of(*(pa.chunked_array([p.array]) for p in parts))
+        return None if found is None else replace(found, null=any(p.null for p in parts))
 
 
 @dataclass(frozen=True)
@@ -36,20 +71,15 @@ class Bound:
     side: Side = Side.EQUAL
 
     @classmethod
-    def of(cls, column: str, arrays: list[pa.ChunkedArray], side: Side = Side.EQUAL) -> Bound | None:
-        """What the values of some columns allow; None when they are of a type that cannot be compared so."""
-        kinds = {_kind(a.type) for a in arrays}
-        if len(kinds) != 1 or (kind := kinds.pop()) is None:
-            return None
-        found = {v for a in arrays for v in numbers(pc.unique(a)).to_pylist()}
-        values = sorted(found - {None})
+    def of(cls, column: str, values: Values, side: Side = Side.EQUAL) -> Bound:
+        """What values allow."""
         match side:
             case Side.EQUAL:
-                return cls(column, kind, tuple(values), None in found)
+                return cls(column, values.kind, values.numbers, values.null)
             case Side.FROM:
-                return cls(column, kind, tuple(values[:1]), False, side)
+                return cls(column, values.kind, values.numbers[:1], False, side)
             case Side.UP_TO:
-                return cls(column, kind, tuple(values[-1:]), False, side)
+                return cls(column, values.kind, values.numbers[-1:], False, side)
 
     def fits(self, type_: str) -> bool:
         """Whether a column of a type, as Spark or as the log of a table names it, has values of this kind."""

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DecimalType, LongType, StructField, StructType
+from pyspark.sql.types import DecimalType, DoubleType, FloatType, LongType, StructField, StructType
 
 from runnel.algebra import WEIGHT
+from runnel.sources.bounds import Values
 
 ROWS = 500_000
 BYTES = 64 << 20
@@ -66,6 +67,31 @@ class Held:
         """Rows only came."""
         return bool(pc.all(pc.greater(self.whole[WEIGHT], 0)).as_py())
 
+    @property
+    def exact(self) -> bool:
+        """Rows that are equal are the same: -0.0 equals 0.0 and is another number."""
+        return not any(isinstance(f.dataType, FloatType | DoubleType) for f in self.schema.fields)
+
+    @property
+    def plain(self) -> pa.Table:
+        """Each row as often as it weighs, without its weight."""
+        rows = self.whole.drop_columns([WEIGHT])
+        weights = self.whole[WEIGHT].to_pylist()
+        assert min(weights, default=1) > 0, "a table has no row less than once"
+        return rows if max(weights, default=1) == 1 else rows.take([i for i, n in enumerate(weights) for _ in range(n)])
+
+    def less(self, change: pa.Table) -> Held:
+        """These rows less those of a change of the same table."""
+        names = {n.lower(): n for n in change.column_names}
+        minus = [*(change[names[f.name.lower()]] for f in self.schema.fields), pc.negate(change[WEIGHT])]
+        return Held(pa.concat_tables([self.table, pa.table(minus, names=self.table.column_names)]), self.schema)
+
+    def among(self, column: str, values: pa.Array) -> pa.Table:
+        """The net rows whose column has one of some values."""
+        names = {f.name.lower(): f.name for f in self.schema.fields}
+        own = self.whole[names[column.lower()]]
+        return self.whole.filter(pc.is_in(own, value_set=values.cast(own.type)))
+
     def net(self, columns: Sequence[str]) -> pa.Table:
         """Each row over these columns once, with its whole weight; rows that cancel are gone."""
         names = {f.name.lower(): f.name for f in self.schema.fields}
@@ -98,10 +124,17 @@ class Held:
         fields = {f.name.lower(): f for f in self.schema.fields} | {WEIGHT: StructField(WEIGHT, LongType())}
         return StructType([fields[c.lower()] for c in columns])
 
-    def values(self, column: str) -> pa.ChunkedArray:
-        """The values of a column in rows that really came or went."""
-        names = {f.name.lower(): f.name for f in self.schema.fields}
-        return self.whole[names[column.lower()]]
+    def values(self, column: str) -> Values | None:
+        """The values of a column in rows that really came or went, looked up once; None where they cannot be compared."""
+        name = column.lower()
+        if name not in self._values:
+            names = {f.name.lower(): f.name for f in self.schema.fields}
+            self._values[name] = Values.of(self.whole[names[name]])
+        return self._values[name]
+
+    @cached_property
+    def _values(self) -> dict[str, Values | None]:
+        return {}
 
 
 def holdable(schema: StructType) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from runnel.algebra import WEIGHT, Face
 from runnel.algebra.want import Side, Want, Within
@@ -44,6 +44,13 @@ def held(*values: int | None) -> Held:
     )
 
 
+def doubles(*values: float) -> Held:
+    return Held(
+        pa.table({"order": pa.array(values, pa.float64()), WEIGHT: pa.array([1] * len(values), pa.int64())}),
+        StructType([StructField("order", DoubleType())]),
+    )
+
+
 FACTS = {k: SourceFacts(k, Kind.MIXED, 3, 4, "id") for k in ("lines", "orders")}
 OWN, THEIRS = ("lines", "order"), ("orders", "order")
 
@@ -59,9 +66,21 @@ def test_one_pass_serves_all_who_want_some_of_its_rows() -> None:
     assert one.rows == 0.001 * LINES
 
 
-def test_each_face_has_a_pass_of_its_own() -> None:
-    passes = found(near("a", OWN, uses=2), near("b", OWN, face=Face.AFTER, uses=3))
+def test_one_pass_serves_both_faces_of_a_table_whose_change_is_at_hand() -> None:
+    (one,) = found(near("a", OWN), near("b", OWN, face=Face.AFTER))
+    assert (one.face, one.inputs, one.others) == (Face.AFTER, ("b",), ("a",))
+
+
+@pytest.mark.parametrize("changes", [{"lines": doubles(1.0, 2.0), "orders": held(3)}, {"orders": held(3)}], ids=["not exact", "not at hand"])
+def test_else_each_face_has_a_pass_of_its_own(changes: dict[str, Held]) -> None:
+    passes = found(near("a", THEIRS, uses=2), near("b", THEIRS, face=Face.AFTER, uses=3), **changes)
     assert [(p.face, p.inputs) for p in passes] == [(Face.BEFORE, ("a",)), (Face.AFTER, ("b",))]
+
+
+def test_rows_before_are_rows_after_less_the_change() -> None:
+    change = Held(pa.table({"order": pa.array([1, 2, None, 4], pa.int64()), WEIGHT: [1, -2, 1, 1]}), held().schema)
+    before = held(1, 1, None, 3).less(change.among("order", pa.array([1, 2, None], pa.int64())))
+    assert sorted(before.plain["order"].to_pylist()) == [1, 2, 2, 3]
 
 
 @pytest.mark.parametrize(

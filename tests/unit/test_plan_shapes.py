@@ -46,3 +46,47 @@ def faces(lookup: DuckLookup, query: str, changed: str, insert_only: bool = Fals
 )
 def test_faces(lookup: DuckLookup, query: str, changed: str, insert_only: bool, expected: set) -> None:
     assert faces(lookup, query, changed, insert_only) == expected
+
+
+LARGEST = "WITH g AS (SELECT k, SUM(x) AS s FROM t GROUP BY k) SELECT k, s FROM g WHERE s = (SELECT MAX(s) FROM g)"
+FILTERED = "SELECT u.k, (SELECT SUM(x) FROM t WHERE t.k = u.k) AS s FROM u WHERE u.y > 5"
+
+
+def reads(lookup: DuckLookup, query: str, facts: Facts) -> dict[tuple[str, Face], int]:
+    """How often a plan reads each face."""
+    tree = canonicalize(bind(query, lookup).node)
+    found: dict[tuple[str, Face], int] = {}
+    for i in differentiate(root_of(tree, tree.columns), facts).inputs:
+        found[i.source, i.face] = found.get((i.source, i.face), 0) + i.uses
+    return found
+
+
+def test_groups_of_which_all_are_read_are_summed_once(lookup: DuckLookup) -> None:
+    found = reads(lookup, LARGEST, Facts(frozenset({"t"}), heavy=frozenset({"t"})))
+    assert found["t", Face.BEFORE] == 1 and ("t", Face.AFTER) not in found
+
+
+def test_a_partner_that_can_be_but_one_is_not_counted(lookup: DuckLookup) -> None:
+    assert set(reads(lookup, FILTERED, Facts(frozenset({"t"})))) == {("t", Face.CHANGE), ("t", Face.BEFORE), ("u", Face.AFTER)}
+
+
+@pytest.mark.parametrize(("facts", "sifted"), [(Facts(frozenset({"t"})), True), (Facts(frozenset({"t"}), heavy=frozenset({"u"})), False)])
+def test_groups_that_a_filter_asks_for_are_sifted_first(lookup: DuckLookup, facts: Facts, sifted: bool) -> None:
+    tree = canonicalize(bind(FILTERED, lookup).node)
+    assert ("touched_sifted" in differentiate(root_of(tree, tree.columns), facts).sql) is sifted
+
+
+def test_joined_groups_are_sifted_too(lookup: DuckLookup) -> None:
+    tree = canonicalize(bind("SELECT u.y, g.s FROM u JOIN (SELECT k, SUM(x) AS s FROM t GROUP BY k) g ON g.k = u.k WHERE u.y > 5", lookup).node)
+    assert "touched_sifted" in differentiate(root_of(tree, tree.columns), Facts(frozenset({"t"}))).sql
+
+
+def test_of_joined_groups_only_those_that_meet_a_change_are_computed(lookup: DuckLookup) -> None:
+    tree = canonicalize(bind("SELECT u.y, g.s FROM u JOIN (SELECT k, SUM(x) AS s FROM t GROUP BY k) g ON g.k = u.k", lookup).node)
+    (groups,) = [i for i in differentiate(root_of(tree, tree.columns), Facts(frozenset({"u"}), held=frozenset({"u"}))).inputs if i.source == "t"]
+    assert [w.among for w in groups.want.within] == [(("u", "k"),)]
+
+
+def test_what_changes_is_no_sieve(lookup: DuckLookup) -> None:
+    tree = canonicalize(bind(FILTERED, lookup).node)
+    assert "touched_sifted" not in differentiate(root_of(tree, tree.columns), Facts(frozenset({"t", "u"}))).sql
