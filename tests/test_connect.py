@@ -1,4 +1,4 @@
-"""Over Spark Connect: a server on this machine, with the same warehouse. Needs the packages of pyspark[connect], which the rest does without."""
+"""Over Spark Connect: a server on this machine, with the same warehouse."""
 
 from __future__ import annotations
 
@@ -71,7 +71,6 @@ def test_a_server_that_is_not_there_is_named_at_once() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_pipeline_and_a_daemon_over_spark_connect(tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
     warehouse, project, port = str(tmp_path / "warehouse"), tmp_path / "project", _free_port()
     project.mkdir()
     (project / "spark-pipeline.yml").write_text("name: shop\nstorage: storage\ndatabase: shop\nlibraries: [{glob: {include: 'sql/**'}}]\n")
