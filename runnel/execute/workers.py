@@ -5,9 +5,15 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from runnel.execute.engine import Engine
+
+# PySpark imports these when it first needs them. Threads that do so at the same time can see half of a package.
+for package in ("numpy", "pandas"):
+    with suppress(ImportError):
+        __import__(package)
 
 Task = Callable[[Engine], None]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -36,6 +38,12 @@ def pool():
         yield make
     for workers in made:
         workers.close(5.0)
+
+
+def test_packages_that_threads_would_import_at_once_are_there_before_them() -> None:
+    """Two first refreshes in two threads once failed with "module 'numpy' has no attribute 'ndarray'"."""
+    code = "import sys, runnel.execute.workers; sys.exit('numpy' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_pieces_that_do_not_wait_run_side_by_side_and_hand_on_their_results(pool) -> None:
