@@ -287,18 +287,15 @@ def _statement(steps: list[tuple[str, _Text]], last: _Text) -> str:
     return f"WITH {recursive}{listed}\n{last.body}"
 
 
-READ = {Face.CHANGE: 1, Face.AFTER: 4, Face.BEFORE: 4}
-"""What reading one face of a source again costs, in units of reading a change."""
-HEAVY = 8
-"""The same of a face that takes longer to read than a job takes to start."""
+CHANGE, LIGHT, FACE, HEAVY = 1, 1, 4, 8
+"""What reading a change, or a face of a light, of any other and of a heavy source again costs, in units of reading a change."""
 JOB = 4
-"""What computing a step once by a job of its own costs in the same units."""
+"""What computing a step once by a job of its own costs in the same units: more than reading a light table twice, less than a heavy one."""
 
 
 def _shared(steps: Steps, reads: dict[str, tuple[str, ...]], uses: Counter[str], needed: set[str]) -> list[str]:
     """The steps worth it that are cheaper to compute once than to compute again wherever they are read."""
-    heavy = {name for want, name in steps.inputs.items() if want.face is not Face.CHANGE and want.source in steps.facts.heavy}
-    cost: dict[str, int] = {name: HEAVY if name in heavy else READ[want.face] for want, name in steps.inputs.items()}
+    cost: dict[str, int] = {name: _reading(want, steps.facts) for want, name in steps.inputs.items()}
     found = []
     for name in steps.definitions:
         if name not in needed:
@@ -308,6 +305,12 @@ def _shared(steps: Steps, reads: dict[str, tuple[str, ...]], uses: Counter[str],
             found.append(name)
             cost[name] = 0
     return found
+
+
+def _reading(want: Want, facts: Facts) -> int:
+    if want.face is Face.CHANGE:
+        return CHANGE
+    return LIGHT if want.source in facts.light else HEAVY if want.source in facts.heavy else FACE
 
 
 def _needed(reads: dict[str, tuple[str, ...]], roots: tuple[str, ...]) -> set[str]:
