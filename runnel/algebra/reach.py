@@ -87,12 +87,19 @@ def is_light(steps: Steps, node: Node) -> bool:
 
 def linked(steps: Steps, leaves: list[Node], conditions: list[exp.Expr]) -> list[Node]:
     """Relations in their order, but for those that only later ones link to what comes before them, and light ones as soon as they are
-    linked: what they filter out never meets a large one."""
+    linked: what they filter out never meets a large one.
+
+    A light one that an equality also links to a large one still to come waits for it. Alone, the first equality may be one of many
+    with many: customers and suppliers of one nation, before the lines of an order say which supplier.
+    """
     parts = [_Condition(c, references(c)) for c in conditions]
     open_, found = leaves[1:], leaves[:1]
     while open_:
         known = {n for node in found for n in node.names}
-        nearest = min(open_, key=lambda node: (_distance(node.names, known, parts), not is_light(steps, node)))
+        large = {n for node in open_ if not is_light(steps, node) for n in node.names}
+        nearest = min(
+            open_, key=lambda node: (_distance(node.names, known, parts), not is_light(steps, node) or _distance(node.names, large, parts) == 0)
+        )
         open_.remove(nearest)
         found.append(nearest)
     return found
