@@ -29,7 +29,7 @@ class Window(Node):
     law_text = "after - before of the touched partitions"
     supports = (
         "ranking, LAG and LEAD, NTILE, FIRST, LAST and NTH_VALUE, CUME_DIST, PERCENT_RANK and aggregates OVER, with ROWS and RANGE frames; "
-        "several windows with different partitions; windows inside expressions, over joins and aggregates"
+        "several windows with different partitions; windows inside expressions, over joins and aggregates; session_window()"
     )
     cost = "the touched partitions on both faces; without PARTITION BY the whole input"
     grows_with_inserts = False
