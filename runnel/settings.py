@@ -15,7 +15,20 @@ def setting(default: Any, reason: str) -> Any:
     return field(default=default, metadata={"reason": reason})
 
 
-OPTIMISATIONS = ("gathered_rows", "held_changes", "near_files", "shared_reads", "shared_steps", "sized_jobs")
+OF_PLANS = (
+    "broadcasts",
+    "insert_only",
+    "key_bounds",
+    "keys_at_hand",
+    "light_first",
+    "merged_results",
+    "met_groups",
+    "one_partner",
+    "sieves",
+    "sums_once",
+)
+"""Ways to a smaller change plan."""
+OPTIMISATIONS = ("gathered_rows", "held_changes", "near_files", "shared_reads", "shared_steps", "sized_jobs", *OF_PLANS)
 """What may be switched off by name without changing any result."""
 
 
@@ -64,7 +77,7 @@ class Settings:
     )
     disabled_optimisations: tuple[str, ...] = setting(
         (),
-        "Name optimisations to switch off when one is under suspicion: gathered_rows, held_changes, near_files, shared_reads, shared_steps, sized_jobs.",
+        f"Name optimisations to switch off when one is under suspicion: {', '.join(OPTIMISATIONS)}.",
     )
     laws: bool = setting(True, "Turn off to compute every change as after - before, the slow definition, when a law is under suspicion.")
 
@@ -72,6 +85,11 @@ class Settings:
         """Whether an optimisation is on."""
         assert optimisation in OPTIMISATIONS, optimisation
         return optimisation not in self.disabled_optimisations
+
+    @property
+    def off(self) -> frozenset[str]:
+        """The optimisations that are switched off."""
+        return frozenset(self.disabled_optimisations)
 
     def __post_init__(self) -> None:
         for name in self.disabled_optimisations:

@@ -15,6 +15,7 @@ from runnel.algebra import OPERATORS
 from runnel.bind import bind
 from runnel.canonicalize import RULES, canonicalize
 from runnel.errors import DefinitionError
+from runnel.settings import OF_PLANS
 from tests.support.duck import Duck, DuckLookup
 from tests.support.fixture import FIXTURES, Fixture, fixtures, name_of, parse, render
 from tests.support.maintain import as_text, change_between, maintain
@@ -93,6 +94,16 @@ def test_each_rule_can_be_switched_off(rule: str) -> None:
     assert len(chosen) >= 5
     for path in chosen:
         for _ in maintain(parse(path.read_text()), (f"laws_without_{rule}",)):
+            pass
+
+
+@pytest.mark.parametrize("way", [*OF_PLANS, "ways"])
+def test_each_way_to_a_smaller_plan_can_be_switched_off(way: str) -> None:
+    """On the fixtures that show the operators one by one, and on some that compose them."""
+    chosen = [p for p in fixtures() if p.parent.name == "algebra" or name_of(p) in VARIED]
+    assert len(chosen) >= 20
+    for path in chosen:
+        for _ in maintain(parse(path.read_text()), (f"laws_held_without_{way}",)):
             pass
 
 

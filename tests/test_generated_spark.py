@@ -21,7 +21,9 @@ QUICK = 10
 COMMITS = (
     (
         "INSERT INTO t VALUES ('a', 2, 0.5), ('d', 1, 3.0), (NULL, 5, NULL)",
+        "INSERT INTO u VALUES ('a', 1, 1.50)",  # so that the next statement changes something, whatever the rows are
         "UPDATE u SET k = 'c', y = COALESCE(y, 0) + 1 WHERE k = 'a' AND y > 0",
+        "INSERT INTO v VALUES ('d', 7)",
         "DELETE FROM v WHERE z = 1 OR j IS NULL",
         "INSERT INTO w VALUES (1, 2), (2, 3), (2, 3), (3, NULL)",
     ),

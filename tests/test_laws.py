@@ -6,7 +6,7 @@ import pytest
 
 from runnel.errors import DefinitionError, Transient
 from runnel.execute import refresh as refresh_module
-from runnel.settings import OPTIMISATIONS
+from runnel.settings import OF_PLANS, OPTIMISATIONS
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
@@ -149,7 +149,8 @@ def test_a_rewrite_that_is_switched_off_costs_the_maintenance_not_the_result(rn)
         {"kernel_reads": False},
         {"direct_change_files": False},
         {"direct_commits": False},
-        *({"disabled_optimisations": (name,)} for name in OPTIMISATIONS),
+        *({"disabled_optimisations": (name,)} for name in OPTIMISATIONS if name not in OF_PLANS),
+        {"disabled_optimisations": OF_PLANS},
     ],
     ids=lambda o: "_".join(map(str, (*o, *(v[0] for v in o.values() if isinstance(v, tuple))))),
 )

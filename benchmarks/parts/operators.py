@@ -116,7 +116,7 @@ def _contest(bench: Bench, schema: str, query: str) -> Contest:
 PART = Part(
     name="operators",
     title="one query per class of operator",
-    quick=Options(sizes=(100_000,), rates=(0.01,), queries=("linear", "additive", "outer join", "min and max"), rounds=2),
+    quick=Options(sizes=(1_000_000,), rates=(0.001,), queries=tuple(QUERIES), rounds=1),
     full=Options(sizes=(1_000_000, 10_000_000), rates=(0.001, 0.01), queries=tuple(QUERIES), rounds=3),
     measure=measure,
     figures=figures,

@@ -129,7 +129,7 @@ class Aggregate(Node):
         return steps.define("sums_after", total.group_by(*(col(k) for k in self.keys), copy=False))
 
     def law(self, steps: Steps) -> str:
-        if self.merges and steps.stores(self) and steps.grows(self.child):
+        if steps.uses("merged_results") and self.merges and steps.stores(self) and steps.grows(self.child):
             return self._merged(steps)
         return self._groups(steps, steps.touched(self.child, self.keys) if self.keys else None)
 

@@ -130,7 +130,7 @@ def _near(steps: Steps, node: Node, face: Face, other: Node, change: str, condit
     """A face of a relation that meets the change of another one. Of groups that are looked up by their keys no others are computed."""
     pairs = equalities(together(conditions), other.names, node.names)[0]
     keys = [p.right.name for p in pairs if isinstance(p.right, exp.Column)]
-    if steps.laws and len(keys) == len(pairs) and node.identified(keys) and not node.identified(()):
+    if steps.uses("met_groups") and len(keys) == len(pairs) and node.identified(keys) and not node.identified(()):
         return Leaf(narrowed(steps, node, face, pairs, change), node.names)
     return leaf(steps, node, face, links(steps, node, other, conditions))
 

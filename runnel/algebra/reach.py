@@ -82,7 +82,7 @@ def leaf(steps: Steps, node: Node, face: Face, bounds: Sequence[Within] = ()) ->
 
 def is_light(steps: Steps, node: Node) -> bool:
     """Whether a relation has only rows of one table, and that is so small that it is broadcast whole."""
-    return node.linear_over <= steps.facts.light
+    return steps.uses("light_first") and node.linear_over <= steps.facts.light
 
 
 def linked(steps: Steps, leaves: list[Node], conditions: list[exp.Expr]) -> list[Node]:

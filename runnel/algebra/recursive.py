@@ -98,7 +98,7 @@ class Recursive(Node):
             return inner.face(self.step, face)
 
         base = exp.select(*(col(n) for n in self.names)).from_(table(steps.face(self.base, face)))
-        return self._loop(steps, f"recursive_{face}", base, self.names, round_, Steps(steps.facts, steps.laws), Face.AFTER)
+        return self._loop(steps, f"recursive_{face}", base, self.names, round_, Steps(steps.facts, steps.laws, steps.off), Face.AFTER)
 
     def law(self, steps: Steps) -> str:
         if not self.linear_step:
@@ -118,14 +118,14 @@ class Recursive(Node):
 
         start = exp.select(*(col(n) for n in names)).from_(table(kept))
         # Said to be insert-only: nothing may be consolidated inside a recursion, and linear operators need not be.
-        inner = Steps(Facts(frozenset({self.key}), frozenset({self.key})), steps.laws)
+        inner = Steps(Facts(frozenset({self.key}), frozenset({self.key})), steps.laws, steps.off - {"insert_only"})
         return self._loop(steps, "recursive_change", start, names, round_, inner, Face.CHANGE)
 
     def _step_change(self, steps: Steps) -> str | None:
         """The change of the step while its own rows stay those of before."""
         if not (self.step.sources - {self.key}) & steps.facts.changed:
             return None
-        inner = Steps(steps.facts, steps.laws, inputs=steps.inputs, definitions=steps.definitions, small=steps.small)
+        inner = Steps(steps.facts, steps.laws, steps.off, inputs=steps.inputs, definitions=steps.definitions, small=steps.small)
         inner.inputs[Want(self.key, Face.AFTER)] = steps.face(self, Face.BEFORE)
         change = inner.change(self.step)
         del steps.inputs[Want(self.key, Face.AFTER)]

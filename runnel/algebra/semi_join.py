@@ -121,7 +121,7 @@ class SemiJoin(Node):
             "keys_moved", exp.select(*values, named(exp.Sum(this=col(WEIGHT)), "moved")).from_(table(right)).group_by(*by), small=True
         )
         steps.takes(moved, right, {k: p.right.name for p, k in zip(pairs, keys, strict=True) if isinstance(p.right, exp.Column)})
-        alone = self.right.identified([p.right.name for p in pairs if isinstance(p.right, exp.Column)])
+        alone = steps.uses("one_partner") and self.right.identified([p.right.name for p in pairs if isinstance(p.right, exp.Column)])
         counted = self._came(moved, keys) if alone else self._counted(steps, pairs, keys, values, moved)
         kept = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))

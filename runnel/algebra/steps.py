@@ -1,6 +1,6 @@
 """The SQL of a change plan as it grows: named steps (CTEs), each defined once and shared by all who need it.
 
-Who sets what: `facts` and `laws` are fixed by the caller before the first step; `inputs` and `definitions` are only
+Who sets what: `facts`, `laws` and `off` are fixed by the caller before the first step; `inputs` and `definitions` are only
 ever added to, by `input` and `define`. A node never sets anything that another node reads.
 """
 
@@ -25,6 +25,8 @@ class Steps:
 
     facts: Facts = field(default_factory=Facts)
     laws: bool = True
+    off: frozenset[str] = frozenset()
+    """Ways to a smaller plan that are switched off by name."""
     kept: Node | None = None
     """The node whose rows are what the backing table stores, so that its before face need not be computed."""
     inputs: dict[Want, str] = field(default_factory=dict)
@@ -48,6 +50,10 @@ class Steps:
     """For steps that take columns from another one as they are: that one, and its name for each; `_at_hand` the same for changes at hand."""
     _among: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """For steps whose columns have only values that columns of another one have: that one, and its name for each."""
+
+    def uses(self, way: str) -> bool:
+        """Whether a way to a smaller plan may be taken. Each has a name; the plain law of an operator has none."""
+        return self.laws and way not in self.off
 
     def input(self, source: str, face: Face) -> str:
         """The name under which the executor must provide one face of one source."""
@@ -118,7 +124,7 @@ class Steps:
 
     def sifted(self, node: Node, sieves: Mapping[str, Sieve]) -> str | None:
         """The change of a node but for rows whose columns have values that the sieves do not have; None when leaving them out saves nothing."""
-        if not self.laws or not sieves or not node.sources & self.facts.changed:
+        if not self.uses("sieves") or not sieves or not node.sources & self.facts.changed:
             return None
         key = (node, f"sifted {sorted((column, str(sieve)) for column, sieve in sieves.items())}")
         if key not in self._memo:
@@ -211,7 +217,7 @@ class Steps:
         if face is Face.BEFORE and not node.sources & self.facts.changed:
             face = Face.AFTER
         known = [b for b in bounds if {source for source, _ in b.among} <= self.facts.held]
-        if not known or not self.laws:
+        if not known or not self.uses("key_bounds"):
             return self.face(node, face)
         key = (node, f"{face} near {sorted(known)}")
         if key not in self._memo:
@@ -222,7 +228,7 @@ class Steps:
 
     def derives(self, node: Node, face: Face) -> bool:
         """Whether a face of a node, or its change, shall be derived from what it was before; notes that it was asked for."""
-        if not self.laws or self.stores(node) or not node.sources & self.facts.changed:
+        if not self.uses("sums_once") or self.stores(node) or not node.sources & self.facts.changed:
             return False
         self.asked.setdefault(node, set()).add(face)
         return node in self.whole
@@ -274,7 +280,7 @@ class Steps:
 
     def grows(self, node: Node) -> bool:
         """True when this refresh can only add rows to the node."""
-        return self.laws and node.grows_with_inserts and node.sources & self.facts.changed <= self.facts.insert_only
+        return self.uses("insert_only") and node.grows_with_inserts and node.sources & self.facts.changed <= self.facts.insert_only
 
     def difference(self, node: Node, after: str, before: str) -> str:
         """after - before, consolidated: rows present on both sides cancel."""
@@ -305,7 +311,7 @@ class Steps:
 
     def touched_at_hand(self, node: Node, keys: Sequence[str]) -> frozenset[Origin] | None:
         """The changes at hand that hold all values of a single key in a change that would have to be computed."""
-        if not self.laws or len(keys) != 1 or len(node.linear_over) <= 1:
+        if not self.uses("keys_at_hand") or len(keys) != 1 or len(node.linear_over) <= 1:
             return None
         origins = node.origins(keys[0], self.facts.changed)
         return origins if origins and {source for source, _ in origins} <= self.facts.held else None
@@ -354,7 +360,11 @@ class Steps:
 
     def broadcast(self, query: exp.Select, alias: str) -> exp.Select:
         """A query whose side `alias` is the small one, if the facts say so. An engine cannot guess the size of a join's result."""
-        return query.hint(exp.Anonymous(this="BROADCAST", expressions=[exp.to_identifier(alias)]), copy=False) if self.facts.small else query
+        return (
+            query.hint(exp.Anonymous(this="BROADCAST", expressions=[exp.to_identifier(alias)]), copy=False)
+            if self.facts.small and "broadcasts" not in self.off
+            else query
+        )
 
     def build(self, query: exp.Select) -> exp.Select:
         """`query` with every step it needs as a WITH clause in the order of definition."""

@@ -149,13 +149,13 @@ def _renamed(query: exp.Select, inner: tuple[Column, ...], output: tuple[Column,
     return query
 
 
-def differentiate(root: Root, facts: Facts, laws: bool = True) -> ChangePlan:
-    """The plan that turns the sources' changes into the rows to append."""
-    steps = Steps(facts, laws, kept=root.maintained if root.replaces else None)
+def differentiate(root: Root, facts: Facts, laws: bool = True, off: frozenset[str] = frozenset()) -> ChangePlan:
+    """The plan that turns the sources' changes into the rows to append; `off` are ways to a smaller one that it shall not take."""
+    steps = Steps(facts, laws, off, kept=root.maintained if root.replaces else None)
     query = _change(root, steps)
     whole = frozenset(node for node, faces in steps.asked.items() if len(faces) > 1 and faces != {Face.CHANGE})
     if whole:  # only a plan shows what is read whole
-        steps = Steps(facts, laws, kept=steps.kept, whole=whole)
+        steps = Steps(facts, laws, off, kept=steps.kept, whole=whole)
         query = _change(root, steps)
     return _plan(steps, query)
 

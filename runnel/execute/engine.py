@@ -55,7 +55,7 @@ def _trim_held(held: dict[tuple[object, ...], Held | None]) -> None:
         del held[next(iter(held))]
 
 
-def _trim_plans(plans: dict[tuple[str, Facts], ChangePlan]) -> None:
+def _trim_plans(plans: dict[tuple[str, Facts, Settings], ChangePlan]) -> None:
     while len(plans) > PLANS:
         del plans[next(iter(plans))]
 
@@ -76,7 +76,7 @@ class Engine:
     """Hands a task to a worker that is free, or says that none is."""
     _logs: Memo[str, DeltaLog] = field(default_factory=Memo)
     _roots: Memo[str, Root] = field(default_factory=Memo)
-    _plans: Memo[tuple[str, Facts], ChangePlan] = field(default_factory=lambda: Memo(_trim_plans))
+    _plans: Memo[tuple[str, Facts, Settings], ChangePlan] = field(default_factory=lambda: Memo(_trim_plans))
     _recomputes: Memo[str, ChangePlan] = field(default_factory=Memo)
     _held: Memo[tuple[object, ...], Held | None] = field(default_factory=lambda: Memo(_trim_held))
     _known: list[Known] = field(default_factory=list)
@@ -160,7 +160,8 @@ class Engine:
 
     def plan(self, definition: Definition, facts: Facts) -> ChangePlan:
         """The change plan of an incremental definition for a set of facts, made once per process."""
-        return self._plans.get((definition.id, facts), lambda: differentiate(self.root(definition), facts, self.settings.laws))
+        settings = self.settings
+        return self._plans.get((definition.id, facts, settings), lambda: differentiate(self.root(definition), facts, settings.laws, settings.off))
 
     def recompute(self, definition: Definition) -> ChangePlan:
         """The plan of a first load, made once per process."""

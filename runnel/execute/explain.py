@@ -72,7 +72,7 @@ def _plan(engine: Engine, work: Work) -> str:
     if work.decision.action is not Action.NO_DATA:
         return str(recompute(engine.root(definition), STORED))
     every = Facts(frozenset((*definition.source_keys, *definition.clocks)))
-    return f"-- nothing to do now; a mixed change in every source would run:\n{differentiate(engine.root(definition), every, engine.settings.laws)}"
+    return f"-- nothing to do now; a mixed change in every source would run:\n{differentiate(engine.root(definition), every, engine.settings.laws, engine.settings.off)}"
 
 
 def _reading(engine: Engine, work: Work) -> str:

@@ -83,7 +83,7 @@ def _supposed(work: Work) -> Weighing:
         replace(f, kind=Kind.MIXED, rows=None if (rows := work.sources[f.key].rows()) is None else int(rows * ASSUMED)) for f in work.facts
     ]
     every = Facts(frozenset((*definition.source_keys, *definition.clocks)), small=True)
-    plan = differentiate(engine.root(definition), every, engine.settings.laws) if definition.incremental else None
+    plan = differentiate(engine.root(definition), every, engine.settings.laws, engine.settings.off) if definition.incremental else None
     return weigh(engine, work.backing, work.note, facts, work.sources, plan)
 
 

@@ -126,16 +126,19 @@ def _age(created_at: str, now: datetime) -> float:
 
 
 def predict_full(past: Past, modelled: float) -> Prediction:
-    """The median of the last FULLs, each grown as the model says the tables grew; before the first of them, the model.
+    """The median of the last FULLs, each grown as the model says the tables grew; before the first of them, the model, at the pace of
+    measured DIFFERENTIALs: on a busy machine a FULL takes longer too.
 
     The first load bounds the model from above: it read all that a FULL reads.
     """
     measured = _regular(past.of(Action.FULL))[-RECENT:]
     if measured:
         return Prediction(median(_grown(s, modelled) for s in measured), f"measured, {len(measured)} of them", measured=True)
-    if past.first_load is not None and (bound := _grown(past.first_load, modelled)) < modelled:
+    changes = _enough(past)
+    estimate = modelled * (_pace(changes) if changes else 1.0)
+    if past.first_load is not None and (bound := _grown(past.first_load, modelled)) < estimate:
         return Prediction(bound, "as the first load")
-    return Prediction(modelled, "estimated")
+    return Prediction(estimate, "estimated")
 
 
 def predict_differential(past: Past, modelled: float) -> Prediction:
@@ -144,9 +147,9 @@ def predict_differential(past: Past, modelled: float) -> Prediction:
     Samples of different sizes give a line from modelled to measured time. Samples of one size say nothing about another,
     so there is no line through them: the model is scaled to their median.
     """
-    samples = [s for s in _regular(past.of(Action.DIFFERENTIAL)) if s.modelled]
-    if len(samples) < ENOUGH or not past.settled:
-        return Prediction(modelled * _pace(past), "estimated")
+    samples = _enough(past)
+    if not samples:
+        return Prediction(modelled * _pace(_regular(past.of(Action.FULL))), "estimated")
     line = _line([(s.modelled or 0.0, s.ms) for s in samples])
     if line is None:
         factor = median(s.ms / (s.modelled or 1.0) for s in samples[-RECENT:])
@@ -215,9 +218,15 @@ def _line(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
     return slope, median(y - slope * x for x, y in points)
 
 
-def _pace(past: Past) -> float:
-    """Measured by modelled time of the FULLs: how fast this machine is, so that a model is compared with a model."""
-    paces = [s.ms / s.modelled for s in _regular(past.of(Action.FULL)) if s.modelled]
+def _enough(past: Past) -> list[Sample]:
+    """The DIFFERENTIALs to predict from, or none while there are too few or the table is too young."""
+    samples = [s for s in _regular(past.of(Action.DIFFERENTIAL)) if s.modelled]
+    return samples if len(samples) >= ENOUGH and past.settled else []
+
+
+def _pace(samples: Sequence[Sample]) -> float:
+    """Measured by modelled time of one way: how fast this machine is, so that for the other a model is compared with a model."""
+    paces = [s.ms / s.modelled for s in samples[-RECENT:] if s.modelled]
     low, high = BOUNDS
     return min(max(median(paces), low), high) if paces else 1.0
 

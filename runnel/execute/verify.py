@@ -71,9 +71,9 @@ def _compare(
     sides = [_counted(frame.toDF(*(c.name for c in output)), columns, sign) for frame, sign in ((query, 1), (content, -1))]
     keys = [f"k{i}" for i in range(len(columns))]
     values = [F.any_value(F.col(f"v{i}")).alias(f"v{i}") for i in range(len(columns))]
-    total = sides[0].unionAll(sides[1]).groupBy(*keys).agg(F.sum("n").alias("n"), *values)
-    rows = content.count()
-    different = total.where("n <> 0").select("n", *(f"v{i}" for i in range(len(columns)))).limit(SUSPECTS).collect()
+    total = sides[0].unionAll(sides[1]).groupBy(*keys).agg(F.sum("n").alias("n"), F.count_if(F.col("n") < 0).alias("rows"), *values)
+    rows, differ = total.agg(F.coalesce(F.sum("rows"), F.lit(0)), F.count_if(F.col("n") != 0)).first() or (0, 0)
+    different = total.where("n <> 0").select("n", *(f"v{i}" for i in range(len(columns)))).limit(SUSPECTS).collect() if differ else []
     suspects = [(r["n"], {c.name: r[f"v{i}"] for i, c in enumerate(columns)}) for r in different]
     if len(suspects) < SUSPECTS:
         suspects = _unpaired(suspects)

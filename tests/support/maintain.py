@@ -18,6 +18,7 @@ from runnel.algebra.want import Want
 from runnel.bind import Bound, bind, parse_query
 from runnel.canonicalize import RULES, canonicalize
 from runnel.differentiate import ChangePlan, Root, differentiate, recompute, root_of
+from runnel.settings import OF_PLANS
 from tests.support.duck import Duck, DuckLookup, to_duck, to_duck_type
 from tests.support.fixture import Commit, Fixture, Row
 
@@ -68,6 +69,12 @@ def _rules_off(mode: str) -> frozenset[str]:
     return names if left_out == "rules" else names & {left_out}
 
 
+def ways_off(mode: str) -> frozenset[str]:
+    """The ways to a smaller plan that a mode does not take: all of them, or one by its name as in laws_held_without_sieves."""
+    left_out = mode.removeprefix("laws_held_without_")
+    return frozenset(OF_PLANS) if left_out == "ways" else frozenset(OF_PLANS) & {left_out}
+
+
 class Tree:
     """A bound query in its canonical form, shared by the modes that have the same rules."""
 
@@ -88,6 +95,8 @@ class Copy:
     def __init__(self, duck: Duck, query: str, tree: Tree, mode: str) -> None:
         self.duck, self.query, self.mode = duck, query, mode
         self.tree, self.output, self.root = tree, tree.output, tree.root
+        self.held = mode.startswith("laws_held")
+        self.by_parts = self.held or mode == "laws"
         self.plan: ChangePlan | None = None
         self.plans: dict[Facts, ChangePlan] = {}
         columns = ", ".join(f'"{c.name}" {to_duck_type(c.type)}' for c in self.root.layout.stored)
@@ -103,10 +112,10 @@ class Copy:
             self._view("stored", self._stored())
             self._append(recompute(self.root, "stored"))
         elif facts.changed:
-            if self.mode == "laws_held":
-                facts = replace(facts, held=facts.changed)
+            if self.held:
+                facts = replace(facts, held=facts.changed, light=frozenset(sorted(self.root.sources)[::2]))
             if facts not in self.plans:
-                self.plans[facts] = differentiate(self.root, facts, laws=self.mode != "default_change")
+                self.plans[facts] = differentiate(self.root, facts, self.mode != "default_change", ways_off(self.mode))
             self._append(self.plans[facts])
 
     def check(self, oracle: list[tuple], when: str) -> None:
@@ -128,12 +137,12 @@ class Copy:
         names = ", ".join(f'"{c.name}"' for c in self.root.layout.stored)
         sql = plan.sql
         try:
-            if self.mode in ("laws", "laws_held"):  # as Spark runs it: shared steps first, each once
+            if self.by_parts:  # as Spark runs it: shared steps first, each once
                 *shared, (_, sql) = plan.parts
                 for name, part in shared:
                     self.duck.run(f'CREATE OR REPLACE TEMP TABLE "{name}" AS {to_duck(part)}')
             self.duck.run(f"INSERT INTO log.{self.mode} ({names}{', ' if names else ''}{WEIGHT}) {to_duck(sql)}")
-            for name, _ in plan.parts[:-1] if self.mode in ("laws", "laws_held") else ():
+            for name, _ in plan.parts[:-1] if self.by_parts else ():
                 self.duck.run(f'DROP TABLE temp."{name}"')
         except AssertionError as error:
             raise AssertionError(f"mode {self.mode}: {error}\n{self.explain()}") from error

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from multiprocessing import get_context
 
+from runnel.settings import OF_PLANS
 from tests.support.fixture import Fixture, render
 from tests.support.generate import generate, shrink, to_json
 from tests.support.maintain import maintain
@@ -30,8 +31,11 @@ class Failure:
 
 
 def modes(seed: int) -> tuple[str, ...]:
-    """What a seed is checked in; changes at hand in one half, and as rules leave a query in one quarter."""
-    return ("laws_held" if seed % 2 else "laws", "default_change", *(["laws_without_rules"] if seed % 4 == 0 else []))
+    """What a seed is checked in; changes at hand in one half, as rules leave a query in one quarter, and in one eighth without one of the
+    ways to a smaller plan."""
+    rules = ["laws_without_rules"] if seed % 4 == 0 else []
+    ways = [f"laws_held_without_{OF_PLANS[seed // 8 % len(OF_PLANS)]}"] if seed % 8 == 1 else []
+    return ("laws_held" if seed % 2 else "laws", "default_change", *rules, *ways)
 
 
 def reason(fixture: Fixture, modes: tuple[str, ...]) -> str | None:

@@ -77,6 +77,15 @@ def test_the_model_runs_at_the_pace_of_the_fulls() -> None:
     assert predict_differential(past(*full(60_000, modelled=2000.0)), 500.0).ms == 2000.0
 
 
+def test_an_unmeasured_full_is_modelled_at_the_pace_of_measured_differentials() -> None:
+    """On a busy machine everything is slow: a model at its own pace would make FULL look cheap."""
+    slow = differential(3000, 3000, 3000, 3000, 3000)
+    assert predict_full(past(*slow, first=60_000.0), 2000.0).ms == 6000.0
+    assert predict_full(past(*slow, first=4000.0), 2000.0) == Prediction(4000.0, "as the first load")
+    assert predict_full(past(*slow[:4], first=60_000.0), 2000.0).ms == 2000.0, "too few to tell the pace"
+    assert predict_full(past(*slow, first=60_000.0, age=10.0), 2000.0).ms == 2000.0, "too young"
+
+
 def test_samples_of_one_size_give_no_line() -> None:
     found = predict_differential(past(*differential(1500, 1400, 1600, 1500, 1500)), 1000.0)
     assert found.measured and found.ms == 1500.0 and "one size" in found.basis

@@ -8,10 +8,15 @@ from runnel.algebra import STORED, Face, Facts
 from runnel.bind import bind
 from runnel.canonicalize import canonicalize
 from runnel.differentiate import differentiate, root_of
+from runnel.settings import OF_PLANS
 from tests.support.duck import Duck, DuckLookup
 from tests.support.fixture import Fixture, Table
 
-TABLES = [Table("t", [("k", "string"), ("x", "int"), ("d", "double")]), Table("u", [("k", "string"), ("y", "int")])]
+TABLES = [
+    Table("t", [("k", "string"), ("x", "int"), ("d", "double")]),
+    Table("u", [("k", "string"), ("y", "int")]),
+    Table("v", [("k", "string"), ("z", "int")]),
+]
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +95,24 @@ def test_of_joined_groups_only_those_that_meet_a_change_are_computed(lookup: Duc
 def test_what_changes_is_no_sieve(lookup: DuckLookup) -> None:
     tree = canonicalize(bind(FILTERED, lookup).node)
     assert "touched_sifted" not in differentiate(root_of(tree, tree.columns), Facts(frozenset({"t", "u"}))).sql
+
+
+SHORTER = {
+    "broadcasts": ("SELECT t.k, u.y FROM t JOIN u ON t.k = u.k", Facts(frozenset("t"), small=True)),
+    "insert_only": ("SELECT x + 1 AS x FROM t", Facts(frozenset("t"), frozenset("t"))),
+    "key_bounds": ("SELECT t.k, u.y FROM t JOIN u ON t.k = u.k", Facts(frozenset("t"), held=frozenset("t"))),
+    "keys_at_hand": ("SELECT t.k, MAX(u.y) AS m FROM t JOIN u ON t.k = u.k GROUP BY t.k", Facts(frozenset("t"), held=frozenset("t"))),
+    "light_first": ("SELECT t.k, u.y, v.z FROM t JOIN v ON t.k = v.k JOIN u ON t.k = u.k", Facts(frozenset("t"), light=frozenset("u"))),
+    "merged_results": ("SELECT k, MAX(x) AS m FROM t GROUP BY k", Facts(frozenset("t"), frozenset("t"))),
+    "met_groups": ("SELECT u.y, g.s FROM u JOIN (SELECT k, SUM(x) AS s FROM t GROUP BY k) g ON g.k = u.k", Facts(frozenset("u"))),
+    "one_partner": ("SELECT x FROM t WHERE k IN (SELECT k FROM u GROUP BY k)", Facts(frozenset("u"))),
+    "sieves": (FILTERED, Facts(frozenset("t"))),
+    "sums_once": (LARGEST, Facts(frozenset("t"))),
+}
+
+
+@pytest.mark.parametrize("way", OF_PLANS)
+def test_each_way_to_a_smaller_plan_is_taken_and_can_be_switched_off(lookup: DuckLookup, way: str) -> None:
+    query, facts = SHORTER[way]
+    root = root_of(tree := canonicalize(bind(query, lookup).node), tree.columns)
+    assert differentiate(root, facts).sql != differentiate(root, facts, off=frozenset({way})).sql
