@@ -214,10 +214,10 @@ def joined(query: exp.Select, right: exp.Expr, kind: str, on: exp.Expr | None = 
 
 
 def named(expression: exp.Expr, name: str) -> exp.Expr:
-    """`expression AS name`, or the bare column when it is already called that."""
+    """`expression AS name`, or the bare column when it is already called that. The expression is used as it is, not copied."""
     if isinstance(expression, exp.Column) and not expression.table and expression.name == name:
         return expression
-    return exp.alias_(expression, exp.to_identifier(name, quoted=True))
+    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
 
 
 def references(expression: exp.Expr) -> frozenset[str]:

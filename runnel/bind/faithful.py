@@ -13,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import sqlglot.parser
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
@@ -21,6 +22,17 @@ from runnel.bind.tokens import UNSIGNED_SHIFT, respelled
 from runnel.errors import EnvironmentProblem
 
 T = TypeVar("T", bound=exp.Expr)
+
+PLAIN = {
+    exp.DType.BIGINT: "BIGINT",
+    exp.DType.BOOLEAN: "BOOLEAN",
+    exp.DType.DATE: "DATE",
+    exp.DType.DOUBLE: "DOUBLE",
+    exp.DType.INT: "INT",
+    exp.DType.SMALLINT: "SMALLINT",
+    exp.DType.TINYINT: "TINYINT",
+}
+"""Types that have no parameters, in Spark's words."""
 
 _DATE_UNITS = frozenset("YEAR YYYY YY QUARTER MONTH MM MON WEEK".split())
 _TIME_UNITS = _DATE_UNITS | frozenset("DAY DD HOUR MINUTE SECOND MILLISECOND MICROSECOND".split())
@@ -68,6 +80,11 @@ class SparkText(Spark):
                 hint="Run `pip uninstall sqlglotc`.",
             )
         return super().parser(**options)
+
+    class Generator(SparkGenerator):
+        def datatype_sql(self, expression: exp.DataType) -> str:
+            """Types without parameters by their names: the library would parse the word "float" to compare each of them with it."""
+            return PLAIN.get(expression.this) or super().datatype_sql(expression)
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']

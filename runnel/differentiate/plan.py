@@ -15,6 +15,7 @@ from sqlglot import exp
 from runnel.algebra import WEIGHT, Aggregate, Column, Distinct, Face, Facts, Filter, Limit, Node, Project, Recursive, Steps, Window
 from runnel.algebra.node import col, named, select, table
 from runnel.algebra.want import Want
+from runnel.bind.faithful import SparkText
 from runnel.differentiate.layout import CONTENT, Layout
 
 
@@ -274,7 +275,7 @@ class _Text:
 
 
 def _printed(query: exp.Expr) -> str:
-    return query.sql("spark", pretty=True, copy=False)
+    return query.sql(SparkText, pretty=True, copy=False)
 
 
 def _statement(steps: list[tuple[str, _Text]], last: _Text) -> str:

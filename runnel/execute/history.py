@@ -32,6 +32,8 @@ SLOWER, SLACK_MS = 1.1, 100.0
 """What counts as slower: a tenth, and more than a busy machine adds to anything."""
 COLD_MS = 2000.0
 """The same where the first load stands in for FULL: it subtracts nothing, so it says little about moments."""
+WORTH_ASKING_MS = 1000.0
+"""A refresh that takes as long as this is worth one FULL to compare with."""
 RETRY_COST, RETRY_AFTER = 0.1, 10
 """What measuring the slower way again may cost, as a share of all refreshes, and how many of them pass at least."""
 DOUBTFUL = 3.0
@@ -71,6 +73,14 @@ class Loss:
     full_ms: float
     rows: int | None
     retry_in: int
+
+
+@dataclass(frozen=True)
+class Untried:
+    """DIFFERENTIAL took `ms`, and nobody knows whether FULL takes as little as `full_ms`."""
+
+    ms: float
+    full_ms: float
 
 
 @dataclass(frozen=True)
@@ -178,6 +188,19 @@ def lost(past: Past, changed_rows: int | None, modelled_full: float, modelled_di
         return None
     left = _patience(samples, took / reference.ms) - _fulls_since(past, samples[-1])
     return Loss(took, reference.ms, samples[-1].rows, left) if left > 0 else None
+
+
+def untried(past: Past, changed_rows: int | None, modelled_full: float) -> Untried | None:
+    """Whether FULL was never measured although it may well be the faster way: by the model, which knows no pace, or by the first load.
+
+    A model that takes both ways for faster than they are, and a first load that ran cold, hide that for good; one FULL settles it.
+    """
+    samples = _evidence(_regular(past.of(Action.DIFFERENTIAL)), changed_rows)
+    if past.of(Action.FULL) or not samples or not past.settled:
+        return None
+    took = median_low(s.ms for s in samples)
+    likely = min(modelled_full, _grown(past.first_load, modelled_full) if past.first_load is not None else modelled_full)
+    return Untried(took, likely) if took > WORTH_ASKING_MS and took > SLOWER * likely + SLACK_MS else None
 
 
 def tuned_ceiling(past: Past, ceiling: float, full: Prediction) -> float:

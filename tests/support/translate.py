@@ -38,7 +38,7 @@ STEP = re.compile(r"^(?:WITH (?:RECURSIVE )?|\), )(`[^`]+`(?:\([^)]*\))?) AS \($
 
 @lru_cache(maxsize=5000)
 def to_duck_step(sql: str) -> str:
-    return to_duck_tree(sqlglot.parse_one(sql, dialect="spark")).sql("duckdb")
+    return to_duck_tree(sqlglot.parse_one(sql, dialect="spark")).sql("duckdb", copy=False)
 
 
 def to_duck_tree(tree: exp.Expr) -> exp.Expr:

@@ -149,6 +149,7 @@ class World:
     def __init__(self, differential, full, first: float = 2000.0, model: float = 1.0, expected: float = 0.0, ratio: float = 0.01) -> None:
         """`model` is how far the estimate of DIFFERENTIAL is off, `expected` an estimate that does not follow the truth."""
         self.differential, self.full, self.model, self.expected, self.ratio, self.seconds = differential, full, model, expected, ratio, 30.0
+        self.modelled_full = 0.0
         self.created = datetime(2026, 1, 1, tzinfo=UTC)
         self.now = self.created
         self.records = [self._record(1, FULL, first, first)]
@@ -164,7 +165,7 @@ class World:
         for step in range(refreshes):
             self.now += timedelta(seconds=self.seconds)
             true = {DIFFERENTIAL: self.differential(step), FULL: self.full(step)}
-            costs = weighed(self.expected or true[DIFFERENTIAL] * self.model, true[FULL], self.ratio)
+            costs = weighed(self.expected or true[DIFFERENTIAL] * self.model, self.modelled_full or true[FULL], self.ratio)
             past = past_of(self.records, self.created.isoformat(), self.now)
             action = choose(costs, past, ceiling_for(TABLE, 0.15, past, costs)).action
             estimate = costs.of(action)
@@ -200,6 +201,21 @@ def test_a_wrong_estimate_is_paid_once(times: float) -> None:
     done = world.run(40)
     assert done.count(DIFFERENTIAL) <= 6
     assert world.spent <= 1.1 * 40 * 5000.0
+
+
+@pytest.mark.parametrize("times", [1.3, 1.6, 2.0])
+def test_a_cold_first_load_does_not_hide_the_faster_full(times: float) -> None:
+    """The first load took three times what a FULL takes, and the model thinks little of DIFFERENTIAL: only a FULL can tell."""
+    world = World(lambda _: 2700.0 * times, lambda _: 2700.0, first=8100.0, model=0.4)
+    assert world.run(10) == [DIFFERENTIAL] + [FULL] * 9
+    assert world.spent <= 1.1 * 10 * 2700.0
+
+
+def test_what_was_tried_once_is_not_tried_again() -> None:
+    """DIFFERENTIAL is the faster way by far, and the model says the opposite: one FULL is the price."""
+    world = World(lambda _: 2000.0, lambda _: 6000.0, first=20_000.0, model=0.5)
+    world.modelled_full = 1000.0
+    assert world.run(40).count(FULL) == 1
 
 
 def test_the_faster_way_is_kept() -> None:

@@ -134,8 +134,8 @@ def zero(value: exp.Expr) -> exp.Expr:
 
 
 def when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr | None = None) -> exp.Expr:
-    case = exp.Case().when(condition, then)
-    return case.else_(otherwise) if otherwise is not None else case
+    """CASE WHEN .. THEN .. [ELSE ..] END. Built of nodes: the library's own methods copy the whole case for each of its parts."""
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=then.copy())], default=otherwise.copy() if otherwise is not None else None)
 
 
 def integer(value: int) -> exp.Expr:
