@@ -31,7 +31,12 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list:
 
 
 @pytest.mark.parametrize(
-    ("few", "both"), [(0, False), (gather.FEW, False), (gather.FEW, True)], ids=["files of each face", "rows of each face", "both faces"]
+    ("few", "both"),
+    [
+        pytest.param(0, False, id="files of each face"),
+        pytest.param(gather.FEW, False, id="rows of each face", marks=pytest.mark.slow),
+        pytest.param(gather.FEW, True, id="both faces"),
+    ],
 )
 def test_gathered_rows_give_the_same_result(rn, eager: list, monkeypatch: pytest.MonkeyPatch, few: int, both: bool) -> None:
     monkeypatch.setattr(gather, "FEW", few)

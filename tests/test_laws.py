@@ -142,6 +142,9 @@ def test_a_rewrite_that_is_switched_off_costs_the_maintenance_not_the_result(rn)
         runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"disabled_rules": ("spel",)})
 
 
+OF_EXECUTION = tuple(name for name in OPTIMISATIONS if name not in OF_PLANS)
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -149,13 +152,14 @@ def test_a_rewrite_that_is_switched_off_costs_the_maintenance_not_the_result(rn)
         {"kernel_reads": False},
         {"direct_change_files": False},
         {"direct_commits": False},
-        *({"disabled_optimisations": (name,)} for name in OPTIMISATIONS if name not in OF_PLANS),
-        {"disabled_optimisations": OF_PLANS},
+        pytest.param({"disabled_optimisations": OF_EXECUTION}, id="no_optimisation_of_execution"),
+        pytest.param({"disabled_optimisations": OF_PLANS}, id="no_optimisation_of_plans"),
+        *(pytest.param({"disabled_optimisations": (name,)}, id=f"no_{name}", marks=pytest.mark.slow) for name in OF_EXECUTION),
     ],
-    ids=lambda o: "_".join(map(str, (*o, *(v[0] for v in o.values() if isinstance(v, tuple))))),
+    ids=lambda options: f"no_{next(iter(options))}",
 )
 def test_law_6_every_way_gives_the_same_content(rn, options) -> None:
-    """The definition of a change without laws, and each fast path switched off by name."""
+    """The definition of a change without laws, and fast paths switched off by name: all of a kind, and each alone."""
     import runnel
 
     other = runnel.connect(spark=rn.spark, warehouse=rn.folder, settings=options)

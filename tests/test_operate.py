@@ -219,6 +219,7 @@ def test_fuses(warehouse: Path) -> None:
 def test_schedules_are_altered_without_spark(warehouse: Path) -> None:
     found = shell(warehouse, "alter", "totals", "--schedule", "0 3 * * *")
     assert found["schedule"] == "SCHEDULE CRON '0 3 * * *'" and len(found["next_runs"]) == 3
+    assert lines(warehouse)["totals"]["next_at"] == found["next_runs"][0] and "at 20" in text(warehouse, "status")
     assert "next runs" in text(warehouse, "alter", "totals", "--schedule", "5m")
     refused = shell(warehouse, "alter", "totals", "--schedule", "5 parsecs", code=1)["error"]
     assert refused["code"] == "SCHEDULE" and refused["position"] is not None

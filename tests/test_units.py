@@ -271,7 +271,7 @@ def test_readers_never_see_a_diamond_half_way(rn, shop, monkeypatch, ticks: int)
     done, seen, read_one = threading.Event(), list[tuple](), threading.Event()
 
     def write() -> None:
-        while not done.wait(0.2):
+        while not done.wait(0.5):
             shop.order()
 
     def read() -> None:
@@ -299,15 +299,15 @@ def test_readers_never_see_a_diamond_half_way(rn, shop, monkeypatch, ticks: int)
         try:
             for _ in range(ticks):
                 shop.order()
-                read_one.clear()
                 refresh_unit(worker, shop.unit, cut_for(worker, [shop.unit]))
-                read_one.wait(60)
+            read_one.clear()
+            read_one.wait(60)
         finally:
             done.set()
         writing.result()
         reading.result()
     assert all(len(set(pair)) == 1 for pair in seen), seen
-    assert len({pair[0] for pair in seen}) > 1, "the reader saw it move"
+    assert len({pair[0] for pair in seen}) > ticks // 10, "the reader saw it move"
     rn.refresh("both")
     for table in ("counts", "sums", "both"):
         shop.check(table)

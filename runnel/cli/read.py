@@ -146,7 +146,7 @@ def _overview(lines: list[dict[str, Any]], daemon: dict[str, Any] | None) -> Any
         last = (line["last_run"] or "")[:19].replace("T", " ")
         schedule = line["schedule"].removeprefix("SCHEDULE ") + (f" ({line['tier']})" if line["tier"] != "hot" else "")
         schedule += f" x{line['backoff']}" if line["backoff"] > 1 else ""
-        why = line["waiting"] or line["next"]
+        why = line["waiting"] or line["next"] or (f"at {line['next_at'][:16].replace('T', ' ')}" if line["next_at"] else "")
         rows.append([short(line["name"]), schedule, line["effective"], state, behind, last, round(line["last_ms"]), why])
     if daemon is None:
         said = "no daemon runs; start one with `runnel run`"

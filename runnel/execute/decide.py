@@ -103,7 +103,7 @@ def choose(weighed: Weighed, past: Past, ceiling: Ceiling) -> Choice:
         size = "a change like this" if loss.rows is None else f"{loss.rows} changed rows"
         why = f"DIFFERENTIAL took {loss.ms:.0f} ms for {size}, FULL takes {loss.full_ms:.0f} ms; tried again after {loss.retry_in} refreshes"
         return Choice(Action.FULL, why, by_change, by_full, ceiling)
-    if (question := untried(past, weighed.changed_rows, weighed.full.ms)) is not None:
+    if not weighed.change_only and (question := untried(past, weighed.changed_rows, weighed.full.ms)) is not None:
         why = f"DIFFERENTIAL took {question.ms:.0f} ms, FULL may take {question.full_ms:.0f} ms and was never measured: tried once"
         return Choice(Action.FULL, why, by_change, by_full, ceiling)
     presumed, because = _presumed(weighed, past, ceiling)

@@ -193,10 +193,11 @@ def lost(past: Past, changed_rows: int | None, modelled_full: float, modelled_di
 def untried(past: Past, changed_rows: int | None, modelled_full: float) -> Untried | None:
     """Whether FULL was never measured although it may well be the faster way: by the model, which knows no pace, or by the first load.
 
-    A model that takes both ways for faster than they are, and a first load that ran cold, hide that for good; one FULL settles it.
+    A model that takes both ways for faster than they are, and a first load that ran cold, hide that for good; one FULL settles it. A first
+    DIFFERENTIAL far above its estimate may have run cold too and says nothing yet.
     """
     samples = _evidence(_regular(past.of(Action.DIFFERENTIAL)), changed_rows)
-    if past.of(Action.FULL) or not samples or not past.settled:
+    if past.of(Action.FULL) or not samples or not past.settled or _doubtful(samples):
         return None
     took = median_low(s.ms for s in samples)
     likely = min(modelled_full, _grown(past.first_load, modelled_full) if past.first_load is not None else modelled_full)

@@ -17,6 +17,7 @@ from runnel.execute.engine import Engine
 from runnel.schedule.daemon import GONE, Reached, View
 from runnel.schedule.graph import Graph
 from runnel.schedule.run_state import RunState
+from runnel.schedule.schedules import Cron, next_runs
 from runnel.schedule.tick import Moment, Table, Tick, decide, effective_periods
 from runnel.schedule.watermarks import held_back
 from runnel.sources.stream_table import SWAP
@@ -167,6 +168,7 @@ def overview(engine: Engine) -> list[dict[str, Any]]:
                 "behind_seconds": round(lag, 1),
                 "late": period is not None and lag > LATE * max(period, 1.0),
                 "next": due.get(name, ""),
+                "next_at": next_runs(definition.when, now, 1)[0].isoformat() if isinstance(definition.when, Cron) else None,
                 "waiting": tick.waiting.get(name, ""),
                 "last_run": _iso(state.last_run),
                 "last_ms": state.last_ms,

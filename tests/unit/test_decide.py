@@ -211,6 +211,14 @@ def test_a_cold_first_load_does_not_hide_the_faster_full(times: float) -> None:
     assert world.spent <= 1.1 * 10 * 2700.0
 
 
+def test_a_cold_start_or_a_plan_that_reads_changes_only_is_no_reason_to_try() -> None:
+    cold = World(lambda step: 7000.0 if step == 0 else 400.0, lambda _: 300.0, first=7000.0, expected=300.0)
+    assert set(cold.run(4)) == {DIFFERENTIAL}
+    slow = Past((Sample(DIFFERENTIAL, 4000.0, 2000.0, 10_000, 0.01),), None, 1e6)
+    assert chosen(slow, differential_ms=2000)[0] is FULL
+    assert chosen(slow, differential_ms=2000, change_only=True)[0] is DIFFERENTIAL
+
+
 def test_what_was_tried_once_is_not_tried_again() -> None:
     """DIFFERENTIAL is the faster way by far, and the model says the opposite: one FULL is the price."""
     world = World(lambda _: 2000.0, lambda _: 6000.0, first=20_000.0, model=0.5)
