@@ -26,9 +26,11 @@ BROKEN = SourceFacts("orders", Kind.LOST, 1, 2, "x", reason="file a was vacuumed
 STILL = SourceFacts("orders", Kind.UNCHANGED, 2, 2, "x")
 
 
-def weighed(differential_ms: float = 500.0, full_ms: float = 2000.0, ratio: float = 0.01, change_only: bool = False) -> Weighed:
+def weighed(
+    differential_ms: float = 500.0, full_ms: float = 2000.0, ratio: float = 0.01, change_only: bool = False, large: int = 64 << 20
+) -> Weighed:
     return Weighed(
-        Estimate(FULL, (Term("all", full_ms),)),
+        Estimate(FULL, (Term("all", full_ms, large),)),
         Estimate(DIFFERENTIAL, (Term("all", differential_ms),)),
         changed_rows=int(ratio * 1_000_000),
         source_rows=1_000_000,
@@ -217,6 +219,7 @@ def test_a_cold_start_or_a_plan_that_reads_changes_only_is_no_reason_to_try() ->
     slow = Past((Sample(DIFFERENTIAL, 4000.0, 2000.0, 10_000, 0.01),), None, 1e6)
     assert chosen(slow, differential_ms=2000)[0] is FULL
     assert chosen(slow, differential_ms=2000, change_only=True)[0] is DIFFERENTIAL
+    assert chosen(slow, differential_ms=2000, large=1 << 20)[0] is DIFFERENTIAL, "a small table, a busy machine"
 
 
 def test_what_was_tried_once_is_not_tried_again() -> None:
