@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.generate import from_json
-from tests.support.seeds import BLOCK, modes, reason, run_block
+from tests.support.maintain import MODES
+from tests.support.seeds import BLOCK, reason, run_block
 
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 
@@ -20,7 +21,7 @@ def blocks() -> list[range]:
 
 def test_kept_failures() -> None:
     for path in REGRESSIONS:
-        why = reason(from_json(path.read_text()), modes(0))
+        why = reason(from_json(path.read_text()), MODES)
         assert why is None, f"{path.name}: {why}"
 
 

@@ -31,11 +31,12 @@ class Failure:
 
 
 def modes(seed: int) -> tuple[str, ...]:
-    """What a seed is checked in; changes at hand in one half, as rules leave a query in one quarter, and in one eighth without one of the
-    ways to a smaller plan."""
+    """What a seed is checked in: laws, in one half with changes at hand; beside them the definition of a change in one half, as rules leave a
+    query in one quarter, and in one eighth without one of the ways to a smaller plan."""
+    definition = ["default_change"] if seed % 4 in (2, 3) else []
     rules = ["laws_without_rules"] if seed % 4 == 0 else []
     ways = [f"laws_held_without_{OF_PLANS[seed // 8 % len(OF_PLANS)]}"] if seed % 8 == 1 else []
-    return ("laws_held" if seed % 2 else "laws", "default_change", *rules, *ways)
+    return ("laws_held" if seed % 2 else "laws", *definition, *rules, *ways)
 
 
 def reason(fixture: Fixture, modes: tuple[str, ...]) -> str | None:
