@@ -21,6 +21,7 @@ from runnel.differentiate.plan import summed
 from runnel.errors import Internal
 from runnel.execute.engine import Engine
 from runnel.execute.publication import follow
+from runnel.execute.sized import ALONE
 from runnel.settings import Settings
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote
 from runnel.tables.content import LEVEL, content_sql
@@ -92,7 +93,7 @@ def _commit(engine: Engine, backing: BackingTable, rows: DataFrame, fold: Fold, 
     if not engine.commits_directly(backing):
         marked = replace(marked, tail_files=1) if fold is Fold.TAIL else marked
         return backing.commit_with_spark(engine.spark, version, rows, level, marked, overwrite=fold)
-    written = backing.write(rows, level, note.epoch)
+    written = backing.write(rows, level, note.epoch, note.base_rows + note.tail_rows <= ALONE)
     if fold is Fold.TAIL:
         marked = replace(marked, tail_rows=written.rows, tail_files=len(written.adds), tail_negatives=written.negatives)
     else:

@@ -40,11 +40,11 @@ class Jobs:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
+        """Jobs of this thread are ours, and of the stage `name` until `now` says another."""
         if self.context is None:
             yield
             return
         self.context.setJobGroup(self.group, f"{self.table}: {name}")
-        self.context.setJobDescription(f"{self.table}: {name}")
         if self.pool is not None:
             self.context.setLocalProperty("spark.scheduler.pool", self.pool)
         try:
@@ -52,6 +52,11 @@ class Jobs:
         finally:
             for key in ("spark.jobGroup.id", "spark.job.description", *(("spark.scheduler.pool",) if self.pool is not None else ())):
                 self.context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+    def now(self, name: str) -> None:
+        """The next stage begins."""
+        if self.context is not None:
+            self.context.setJobDescription(f"{self.table}: {name}")
 
     @property
     def count(self) -> int | None:

@@ -104,7 +104,7 @@ def _costs(work: Work) -> dict[str, Any]:
     return {
         "bytes_read": estimate.bytes if estimate else None,
         "rows_read": spent.rows_read + at_hand if spent else None,
-        "bytes_written": spent.bytes_written if spent else None,
+        "bytes_written": sum(a.size for a in work.written.adds) or (spent.bytes_written if spent else None),
         "executor_ms": spent.executor_ms if spent else None,
         "estimated_ms": round(estimate.ms, 1) if estimate else None,
         "recompute_ms": round(work.weighing.recompute_ms, 1),

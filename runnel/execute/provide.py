@@ -13,7 +13,7 @@ from runnel.bind import clock
 from runnel.execute.near import bounds_of, version_of
 from runnel.sources.facts import SourceFacts
 from runnel.sources.held import Held
-from runnel.sources.reader import Reader
+from runnel.sources.reader import IN_PLAN, Reader
 from runnel.sources.source import Source
 from runnel.tables.backing import BackingTable, CommitNote
 from runnel.tables.content import content_sql
@@ -45,10 +45,15 @@ class Provider:
         return source.at(self.reader, version_of(fact, want.face), bounds_of(want, self.held) if self.prunes else ())
 
     def _rows(self, held: Held, want: Want) -> DataFrame:
-        """A change at hand, or the distinct keys in it."""
-        if want.keys:
-            return self.reader.given(held.keys(want.columns, want.keys), held.types(*want.keys), self._folder)
-        return self.reader.given(held.net(want.columns), held.types(*want.columns, WEIGHT), self._folder)
+        """A change at hand, or the distinct keys in it. Stream tables that share a change share its frame, when one worker refreshes them."""
+        names = (self.reader.id, want.columns, want.keys)
+        found: DataFrame | None = held.frames.get(names)
+        if found is None:
+            rows, columns = (held.keys(want.columns, want.keys), want.keys) if want.keys else (held.net(want.columns), (*want.columns, WEIGHT))
+            found = self.reader.given(rows, held.types(*columns), self._folder)
+            if rows.num_rows <= IN_PLAN:  # else they are in a file that goes with this refresh
+                held.frames[names] = found
+        return found
 
     @property
     def _folder(self) -> str | None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 
-from runnel.algebra import WEIGHT, Face, Steps
+from runnel.algebra import WEIGHT, Steps
 from runnel.algebra.scan import columns_read
 from runnel.algebra.steps import slug
 from runnel.bind import clock
@@ -35,13 +35,13 @@ from runnel.execute.prepare import Prepared, prepare
 from runnel.execute.provide import Provider
 from runnel.execute.query import pinned_query
 from runnel.execute.records import finish_orphans
+from runnel.execute.sized import sized
 from runnel.execute.trouble import runtime
 from runnel.execute.weigh import weigh
 from runnel.execute.work import Swap, Work
 from runnel.observe.record import Action, RefreshRecord, Stage
 from runnel.schedule.cut import differing
 from runnel.sources.facts import Kind
-from runnel.sources.reader import SOUND
 from runnel.sources.source import Source
 from runnel.state import Entry
 from runnel.tables.backing import BASE, TAIL, BackingTable, Written, conflict
@@ -49,18 +49,12 @@ from runnel.tables.view import create_view
 
 log = logging.getLogger("runnel")
 
-MODERATE = 4 << 30
-"""Bytes of tables up to which a plan is made at once; beyond it adaptive execution decides between stages."""
-PARTITION = 64 << 20
-"""Bytes of tables per shuffle partition: with the change broadcast, little of them is ever shuffled."""
 LIGHT = 4 << 20
 """Bytes up to which a table is broadcast whole, beside what else is read: a dimension of some ten thousand rows."""
 HEAVY = 32 << 20
 """Bytes from which on a pass over a table costs more than a job: about half a second of two cores, where a job costs a tenth."""
 ATTEMPTS = 3
 """A conflict means that somebody else moved the frontier; looking again usually finds nothing left to do."""
-SMALL_CHANGE = 1_000_000
-"""Up to this many changed rows, adaptive execution is switched off. A choice, not yet a measurement of ours."""
 
 
 def refresh(
@@ -91,7 +85,8 @@ def refresh(
             work = Work(engine, backing, full or swap is not None, engine.jobs(name), upto or {}, given or {}, why, swap, moment, started=began)
             stages: list[Stage] = []
             try:
-                _run(work, stages, lease.check)
+                with work.jobs.stage(probe.__name__):
+                    _run(work, stages, lease.check)
                 record = record_of(work, stages, started)
             except Transient as error:
                 _sweep(work)
@@ -124,8 +119,8 @@ def _run(work: Work, stages: list[Stage], still_mine: Callable[[], None]) -> Non
         if stage.__name__ == write.__name__ and not work.empty:
             work.engine.catalog.record(running(work))
         try:
-            with work.jobs.stage(stage.__name__):
-                stage(work)
+            work.jobs.now(stage.__name__)
+            stage(work)
             if stage is probe:
                 _check_one_cut(work)
         finally:
@@ -268,8 +263,9 @@ def write(work: Work) -> None:
     """One Spark job: compute the change and write it as files that nobody sees yet."""
     if work.empty or not work.direct:
         return
-    with work.engine.reader.lock, work.engine.reader.configured(**_sized(work)):
-        work.written = work.backing.write(change_of(work), BASE if work.first else TAIL, work.note.epoch + 1)
+    size = sized(work)
+    with work.engine.reader.lock, work.engine.reader.configured(**size.settings):
+        work.written = work.backing.write(change_of(work), BASE if work.first else TAIL, work.note.epoch + 1, size.here)
 
 
 def commit(work: Work) -> None:
@@ -282,7 +278,7 @@ def commit(work: Work) -> None:
         schema = work.swap.schema if work.swap is not None and work.relaid else None
         work.committed = work.backing.commit(work.version, work.written, note, anew, schema)
     else:
-        with work.engine.reader.lock, work.engine.reader.configured(**_sized(work)):
+        with work.engine.reader.lock, work.engine.reader.configured(**sized(work).settings):
             rows = change_of(work)
             work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, rows, BASE if work.first else TAIL, note, anew)
         work.written = Written((), sum(count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
@@ -362,26 +358,6 @@ def _difference(work: Work, result: DataFrame) -> DataFrame:
     was = reader.register(reader.table(work.backing.path, work.version))
     steps = Steps()
     return reader.session.sql(steps.build(subtract(steps, work.layout, now, was)).sql("spark"))
-
-
-def _sized(work: Work) -> dict[str, str]:
-    """Settings for one job: a small change over tables of moderate size is planned at once, with few partitions.
-
-    Adaptive execution plans a query stage by stage, which costs a job for each; it pays when sizes are unknown or large.
-    The user's own session is left alone.
-    """
-    if work.plan is None:
-        return SOUND  # the user's own text runs
-    if not work.engine.settings.uses("sized_jobs"):
-        return {}
-    rows = [f.rows for f in work.facts if f.changed]
-    if work.decision.action is not Action.DIFFERENTIAL or any(r is None or r > SMALL_CHANGE for r in rows):
-        return {}
-    read = sum(work.sources[i.source].size() for i in work.plan.inputs if i.face is not Face.CHANGE and i.source in work.sources)
-    if read > MODERATE:
-        return {}
-    partitions = max(1, min(8, work.engine.parallelism, sum(r or 0 for r in rows) // 50_000 + read // PARTITION))
-    return {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partitions": str(partitions)}
 
 
 def _with_sources(definition: Definition, fresh: Definition) -> Definition:

@@ -50,6 +50,8 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None, conf
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "8")
         .config("spark.scheduler.mode", "FAIR")  # refreshes that run side by side share the cores instead of queueing
+        # Spark keeps the code of a hundred plans; a daemon over fifty stream tables would compile all of them anew in each tick.
+        .config("spark.sql.codegen.cache.maxEntries", "5000")
         # Delta replays a table's log in 50 tasks by default; a warehouse on one machine needs two.
         .config("spark.databricks.delta.snapshotPartitions", "2")
     )

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -92,6 +93,13 @@ class DeltaLog:
                 f"the log of {self.path} cannot be read", code="SOURCE_UNREADABLE", detail=str(error)[:300], hint="Check the table with Spark."
             ) from error
         return self._table
+
+    @contextmanager
+    def at(self, version: int) -> Iterator[DeltaTable]:
+        """The table at one version, to commit on top of it. Nobody else uses it meanwhile: a commit moves it on."""
+        with self._lock:
+            latest = self._loaded()
+            yield latest if latest.version() == version else DeltaTable(self.path, version=version)
 
     def version(self) -> int:
         return self.table().version()

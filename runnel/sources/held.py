@@ -6,7 +6,7 @@ What nets to nothing drops out of the plan, rows come net, and their values tell
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -110,9 +110,13 @@ class Held:
 
     def only(self, columns: Collection[str]) -> Held:
         """The same rows with some of their columns, each with its weight; they may cancel then."""
-        wanted = {c.lower() for c in columns}
+        wanted = frozenset(c.lower() for c in columns)
         fields = [f for f in self.schema.fields if f.name.lower() in wanted]
-        return self if len(fields) == len(self.schema.fields) else Held(self.table.select([*(f.name for f in fields), WEIGHT]), StructType(fields))
+        if len(fields) == len(self.schema.fields):
+            return self
+        if wanted not in self._parts:
+            self._parts[wanted] = Held(self.table.select([*(f.name for f in fields), WEIGHT]), StructType(fields))
+        return self._parts[wanted]
 
     def keys(self, columns: Sequence[str], keys: Sequence[str]) -> pa.Table:
         """The distinct values of some columns in the rows that are net over others."""
@@ -131,6 +135,15 @@ class Held:
             names = {f.name.lower(): f.name for f in self.schema.fields}
             self._values[name] = Values.of(self.whole[names[name]])
         return self._values[name]
+
+    @cached_property
+    def frames(self) -> dict[Hashable, DataFrame]:
+        """These rows as frames of Spark, made by those who needed them."""
+        return {}
+
+    @cached_property
+    def _parts(self) -> dict[frozenset[str], Held]:
+        return {}
 
     @cached_property
     def _values(self) -> dict[str, Values | None]:

@@ -35,10 +35,14 @@ SOUND = {
 above unions. Where unions meet, CombineUnions pushes them too."""
 
 
+READERS = itertools.count(1)
+
+
 class Reader:
     """Reads Delta tables at given versions. `kernel` turns the faster connector on; what it cannot read, the plain one reads."""
 
     def __init__(self, spark: SparkSession, kernel: bool) -> None:
+        self.id = next(READERS)
         self.user = spark
         self.kernel = kernel
         self.session = self._opened()

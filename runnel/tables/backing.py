@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import time
+import uuid
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -26,8 +28,10 @@ from runnel.differentiate.layout import Layout
 from runnel.errors import Internal, Transient
 from runnel.observe.record import Action
 from runnel.sources.delta_log import DeltaLog
+from runnel.sources.held import holdable
 from runnel.sources.stream_table import SWAP, layout_at
-from runnel.tables.content import BASE, HASH, HASH_VERSION, LEVEL, TAIL, LogFacts, hash_sql
+from runnel.tables.content import BASE, HASH, HASH_VERSION, LEVEL, TAIL, LogFacts, hash_sql, quote
+from runnel.versions import SPARK
 
 PROPERTY = "runnel.definition"
 FEATURES = (
@@ -35,6 +39,8 @@ FEATURES = (
     ("variant", "variantType", TableFeatures.VariantType),
 )
 """Types that a Delta table must list as features."""
+AS_SPARK = {"org.apache.spark.version": SPARK}
+"""What Spark writes into its files: it reads dates before 1582 by it."""
 
 
 @dataclass(frozen=True)
@@ -163,18 +169,37 @@ class BackingTable:
 
     # -- write -----------------------------------------------------------------------------------------------------
 
-    def write(self, rows: DataFrame, level: str, epoch: int) -> Written:
-        """One Spark job: rows with stored columns and weight become Parquet files in the table's folder."""
-        folder = f"{level}/{epoch:06d}-{time.time_ns():x}"
-        self._stored(rows).write.mode("error").parquet(f"{self.path}/{folder}")
+    def write(self, rows: DataFrame, level: str, epoch: int, here: bool = False) -> Written:
+        """One Spark job: rows with stored columns and weight become Parquet files in the table's folder, written by this process if `here`."""
+        folder, stored = f"{level}/{epoch:06d}-{time.time_ns():x}", self._stored(rows)
+        if not (here and self._written_here(stored, folder)):
+            stored.write.mode("error").parquet(f"{self.path}/{folder}")
         return self._adds(folder, level)
 
+    def _written_here(self, rows: DataFrame, folder: str) -> bool:
+        """Rows as one file like those that Spark writes; False when they are too many to come here, or of types that differ here."""
+        if self.log.local is None or not holdable(rows.schema):
+            return False
+        try:
+            found = rows.toArrow()
+        except PySparkException as error:
+            if "maxResultSize" not in str(error):
+                raise
+            return False
+        os.makedirs(f"{self.log.local}/{folder}")
+        if found.num_rows:
+            path = f"{self.log.local}/{folder}/part-{uuid.uuid4()}.snappy.parquet"
+            said = found.replace_schema_metadata(AS_SPARK)
+            pq.write_table(said, path, compression="snappy", coerce_timestamps="us", store_schema=False, store_decimal_as_integer=True)
+        return True
+
     def _stored(self, rows: DataFrame) -> DataFrame:
+        """The stored columns, by texts: PySpark asks the JVM eight times for every column that is an object."""
         layout = self.definition.layout
-        columns = [F.col(f"`{c.name}`") for c in layout.stored]
+        columns = [quote(c.name) for c in layout.stored]
         if layout.kind == "rows":
-            columns.append(F.expr(hash_sql(layout.stored)).alias(HASH))
-        return rows.select(*columns, F.col(WEIGHT).cast("bigint").alias(WEIGHT))
+            columns.append(f"{hash_sql(layout.stored)} AS {HASH}")
+        return rows.selectExpr(*columns, f"CAST({WEIGHT} AS BIGINT) AS {WEIGHT}")
 
     def _adds(self, folder: str, level: str) -> Written:
         adds, rows, negatives = [], 0, False
@@ -208,10 +233,13 @@ class BackingTable:
 
         `overwrite` removes what is there: the tail, or with the base everything; then the table may get another `schema`.
         """
-        table = DeltaTable(self.path, version=version)
-        if schema is not None and _list_features(table, schema):
-            version += 1
-            table = DeltaTable(self.path, version=version)
+        with self.log.at(version) as table:
+            if schema is None or not _list_features(table, schema):
+                return self._commit(table, version, written, note, overwrite, schema)
+        with self.log.at(version + 1) as table:
+            return self._commit(table, version + 1, written, note, overwrite, schema)
+
+    def _commit(self, table: DeltaTable, version: int, written: Written, note: CommitNote, overwrite: str | None, schema: StructType | None) -> int:
         transactions = [Transaction(self.definition.id, note.epoch)] if note.kind in ("refresh", SWAP) else []
         properties = CommitProperties(custom_metadata={"runnel": note.to_json()}, app_transactions=transactions, max_commit_retries=0)
         try:
