@@ -45,9 +45,10 @@ class Provider:
         return source.at(self.reader, version_of(fact, want.face), bounds_of(want, self.held) if self.prunes else ())
 
     def _rows(self, held: Held, want: Want) -> DataFrame:
-        """A change at hand, or the distinct keys in it. Stream tables that share a change share its frame, when one worker refreshes them."""
-        names = (self.reader.id, want.columns, want.keys)
-        found: DataFrame | None = held.frames.get(names)
+        """A change at hand, or the distinct keys in it. Stream tables that share a change share its frame."""
+        names = (want.columns, want.keys)
+        known = held.frames.get(names)
+        found = self.reader.adopted(known) if known is not None else None
         if found is None:
             rows, columns = (held.keys(want.columns, want.keys), want.keys) if want.keys else (held.net(want.columns), (*want.columns, WEIGHT))
             found = self.reader.given(rows, held.types(*columns), self._folder)

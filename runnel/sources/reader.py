@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,8 @@ FOLLOWED = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.c
 
 IN_PLAN = 10_000
 """Rows up to which they are part of a plan."""
+IN_FILE = 50_000
+"""Rows of a file that this process writes for Spark."""
 SOUND = {
     "spark__sql__optimizer__excludedRules": ",".join(
         f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in ("PushProjectionThroughUnion", "CombineUnions")
@@ -35,14 +38,10 @@ SOUND = {
 above unions. Where unions meet, CombineUnions pushes them too."""
 
 
-READERS = itertools.count(1)
-
-
 class Reader:
     """Reads Delta tables at given versions. `kernel` turns the faster connector on; what it cannot read, the plain one reads."""
 
     def __init__(self, spark: SparkSession, kernel: bool) -> None:
-        self.id = next(READERS)
         self.user = spark
         self.kernel = kernel
         self.session = self._opened()
@@ -109,10 +108,29 @@ class Reader:
         """
         if folder is None or data.num_rows <= IN_PLAN or not holdable(schema):
             return self.rows(data, schema)
-        os.makedirs(folder, exist_ok=True)
-        path = f"{folder}/{next(self._numbers)}.parquet"
-        pq.write_table(data, path, compression="snappy", coerce_timestamps="us", row_group_size=IN_PLAN * 5)
+        path = f"{folder}/{next(self._numbers)}"
+        os.makedirs(path)
+        for first in range(0, data.num_rows, IN_FILE):  # a file that is not large is one task
+            rows = data.slice(first, IN_FILE)
+            pq.write_table(rows, f"{path}/{first}.parquet", compression="snappy", coerce_timestamps="us")
         return self.session.read.schema(schema).parquet(path)
+
+    def adopted(self, frame: DataFrame) -> DataFrame | None:
+        """A frame that may be of another reader's session as one of this; None where it has to be made again.
+
+        What it costs to make one is not its rows but the many questions that PySpark asks for it: 20 ms, this takes two.
+        """
+        if frame.sparkSession is self.session:
+            return frame
+        if is_remote():
+            return None
+        plan: Any = frame._jdf.queryExecution().analyzed()
+        return DataFrame(self._frames.ofRows(self.session._jsparkSession, plan), self.session)
+
+    @cached_property
+    def _frames(self) -> Any:
+        jvm: Any = self.session._jvm
+        return jvm.org.apache.spark.sql.classic.Dataset
 
     def computed(self, sql: str, folder: str, few: bool) -> DataFrame:
         """The rows of a step that several others read, computed now: held by the driver when few, else as files in `folder`."""
