@@ -15,8 +15,8 @@ PARTITION = 64 << 20
 """Bytes of tables per shuffle partition: with the change broadcast, little of them is ever shuffled."""
 SMALL_CHANGE = 1_000_000
 """Up to this many changed rows, adaptive execution is switched off. A choice, not yet a measurement of ours."""
-FEW, TINY = 4_000, 1 << 20
-"""Changed rows, and bytes of tables read beside them, up to which a plan is interpreted: beyond, compiling it takes less than it saves."""
+FEW, TINY = 4_000, 8 << 20
+"""Changed rows, and bytes of tables read beside them, up to which a plan is interpreted: the rows of larger tables are worth compiling for."""
 HERE, ALONE, BESIDE = 64 << 10, 40_000, 32 << 20
 """Bytes of tables computed anew, changed rows alone, and bytes of tables beside few of them, up to which this process writes the file."""
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
