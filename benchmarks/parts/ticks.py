@@ -6,6 +6,7 @@ every source and decides; the graph is that of one more stream table.
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 import time
@@ -35,6 +36,8 @@ from runnel.tables.backing import BackingTable, CommitNote, Written
 from runnel.tables.content import HASH, LEVEL
 
 WARM = 3
+MANY = 1_000
+"""Ticks between two looks at the memory of this process."""
 SCHEDULES = ("SCHEDULE EVERY 1h", "TRIGGER ON UPDATE", "SCHEDULE CRON '0 3 * * *'", "TARGET_LAG = '1h'", "")
 
 
@@ -70,8 +73,20 @@ def _one(bench: Bench, options: Options, size: int, folder: Path) -> Iterator[Me
     for way, make in ways.items():
         runs = [_ms(make) for _ in range(WARM + options.rounds)][WARM:]
         yield Measured({"size": size, "way": way}, round(statistics.median(runs), 2), 0, 0, 0, runs)
+    held = [_resident()]
+    for _ in range(3):
+        for _ in range(MANY):
+            tick()
+        held.append(_resident())
+    yield Measured({"size": size, "way": f"{3 * MANY} ticks"}, 0, 0, 0, 0, [], {"resident_mib": held})
     workers.close()
     catalog.close()
+
+
+def _resident() -> float:
+    """MiB of this process, as Linux counts them."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20), 1)
 
 
 def _fill(catalog: Catalog, folder: Path, size: int) -> None:
