@@ -506,9 +506,9 @@ class Runnel:
     def _sync(self) -> None:
         """See what other processes made: tables in the folder, stream tables in the catalog."""
         with self._syncing:
-            if self._warehouse is not None:
-                self._warehouse.sync()
             known, published = self._engine.known(), self._engine.catalog.published()
+            if self._warehouse is not None:
+                self._warehouse.sync({split_key(name)[-2] for name in known.entries})
             for name, entry in known.entries.items():
                 version = published[name].version if name in published else None
                 if self._views.get(name) != (entry.id, version):

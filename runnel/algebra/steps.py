@@ -16,7 +16,7 @@ from sqlglot import exp
 from runnel.algebra.condition import same
 from runnel.algebra.facts import Facts
 from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, select, table
-from runnel.algebra.want import Origin, Want, Within
+from runnel.algebra.want import PRUNABLE, Origin, Want, Within
 
 
 @dataclass
@@ -250,10 +250,17 @@ class Steps:
         """
         return self.input(STORED, Face.AFTER)
 
+    def _log(self, node: Node, keys: Sequence[str], touched: str | None) -> str:
+        """The log of the kept node, of which only rows with touched keys matter."""
+        types = {c.name: c.type for c in node.columns}
+        origins = {k: self.origins(touched, k) for k in keys if types[k] in PRUNABLE} if touched is not None else {}
+        known = tuple(sorted(w for w in Within.each(origins) if {source for source, _ in w.among} <= self.facts.held))
+        return self.provided(Want(STORED, Face.BEFORE, within=known if self.uses("key_bounds") else ()))
+
     def replaced(self, node: Node, now: str, keys: Sequence[str] = (), touched: str | None = None) -> str:
         """The change of the kept node: its touched rows now, minus what the log holds for the same keys, weights and all."""
         minus = exp.Neg(this=col(WEIGHT, "c"))
-        kept = select((*(col(n, "c") for n in node.names), named(minus, WEIGHT)), table(self.input(STORED, Face.BEFORE), "c"))
+        kept = select((*(col(n, "c") for n in node.names), named(minus, WEIGHT)), table(self._log(node, keys, touched), "c"))
         if touched is not None:
             kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node.columns, keys)), "t")
         both = exp.union(self._weighted(node, now, 1), kept, distinct=False, copy=False)
@@ -261,7 +268,7 @@ class Steps:
 
     def stored_rows(self, node: Node, keys: Sequence[str] = (), touched: str | None = None) -> str:
         """The rows of the kept node, those with touched keys if any, from the log: each once, for a node that has no row twice."""
-        kept = select((*(col(n, "c") for n in node.names), col(WEIGHT, "c")), table(self.input(STORED, Face.BEFORE), "c"))
+        kept = select((*(col(n, "c") for n in node.names), col(WEIGHT, "c")), table(self._log(node, keys, touched), "c"))
         if touched is not None:
             kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node.columns, keys)), "t")
         return self.consolidate("stored_touched", self.define("stored_near", kept), node.columns)

@@ -8,14 +8,22 @@ A layout is plain data: it travels in the definition, so that a table can be rea
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
+
+import sqlglot
+from sqlglot import exp
 
 from runnel.algebra import Column
 
 CONTENT = "content"
 """The relation that `finish` selects from."""
+AGREEING = "agreeing"
+"""The relation over which columns are only said to be NULL or never NULL, as Spark's analysis of the query has them."""
+LEVEL, BASE, TAIL = "__runnel_level", "base", "tail"
+"""The column that says whether a stored row is compacted or came since."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +51,22 @@ class Layout:
         """What identifies a stored row: the group, or the whole row."""
         return tuple(c for c in self.stored if c.name in self.keys) if self.kind == "groups" else self.stored
 
-    @property
+    @cached_property
+    def copies(self) -> dict[str, str]:
+        """The columns that users see of which finishing only changes the name, and the stored ones that they are, in lower case."""
+        types = {c.name.lower(): c.type for c in self.stored}
+        found = copied(sqlglot.parse_one(self.finish, dialect="spark"))
+        return {o.name.lower(): found[o.name.lower()] for o in self.output if types.get(found.get(o.name.lower(), "")) == o.type}
+
+    @cached_property
     def renames(self) -> bool:
-        """Stored rows are what users read, under other names."""
-        same = len(self.stored) == len(self.output) and all(s.type == o.type for s, o in zip(self.stored, self.output, strict=True))
-        return self.kind == "rows" and same and re.search(r"(^|\()WITH ", self.finish) is None
+        """Stored rows are what users read, under other names, and maybe not all of their columns."""
+        if self.kind != "rows" or len(self.copies) < len(self.output):
+            return False
+        finish = sqlglot.parse_one(self.finish, dialect="spark")
+        return not any(
+            s.args.get(part) for s in finish.find_all(exp.Select) for part in ("where", "group", "having", "distinct", "limit", "laterals")
+        )
 
     @property
     def always_one_row(self) -> bool:
@@ -68,3 +87,37 @@ class Layout:
         columns = ", ".join(map(str, self.stored))
         what = "rows with a weight" if self.kind == "rows" else f"one row per group of [{', '.join(self.keys)}], partial sums"
         return f"{what}: {columns}\nfinish: {self.finish}"
+
+
+def copied(query: exp.Expr, known: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, str]:
+    """The output columns of a query over `content` that are columns of it as they are, and which.
+
+    >>> copied(sqlglot.parse_one("WITH f AS (SELECT a AS b, a + 1 AS c FROM content) SELECT b AS x, c FROM f"))
+    {'x': 'a'}
+    """
+    known = dict(known or {})
+    if not isinstance(query, exp.Select):
+        return {}
+    for cte in query.ctes:
+        known[cte.alias.lower()] = copied(cte.this, known)
+    source = query.args["from_"].this if query.args.get("from_") else None
+    if query.args.get("joins") or source is None:
+        return {}
+    inner = copied(source.this, known) if isinstance(source, exp.Subquery) else known.get(source.name.lower())
+    found = {}
+    for column in query.expressions:
+        if isinstance(column, exp.Star):
+            return dict(inner or {})
+        value = _agreeing(column.unalias()) if source.alias == AGREEING else column.unalias()
+        if isinstance(value, exp.Column):
+            name = value.name.lower()
+            origin = name if inner is None else inner.get(name)
+            found.update({column.alias_or_name.lower(): origin} if origin is not None else {})
+    return found
+
+
+def _agreeing(value: exp.Expr) -> exp.Expr:
+    """The column of which a default that is never taken, or a condition that always holds, only says whether it can be NULL."""
+    if isinstance(value, exp.Coalesce):
+        return value.this  # type: ignore[no-any-return]
+    return value.args["ifs"][0].args["true"] if isinstance(value, exp.Case) else value

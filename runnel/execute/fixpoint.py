@@ -26,7 +26,7 @@ from runnel.sources.bounds import Bound
 from runnel.sources.delta_log import local_path
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.held import Held
-from runnel.sources.reader import SOUND, Reader
+from runnel.sources.reader import SOUND, Given, Reader
 from runnel.sources.source import Source
 from runnel.tables.content import quote
 
@@ -53,6 +53,9 @@ class Settled:
         rows = reader.session.read.schema(self.schema).parquet(self.folder)
         types = {f.name.lower(): f.dataType.simpleString() for f in self.schema.fields}
         return reduce(DataFrame.where, (b.predicate() for b in bounds if b.fits(types.get(b.column.lower(), ""))), rows)
+
+    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str) -> Given | None:
+        return None
 
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
         return 1.0

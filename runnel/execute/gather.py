@@ -64,7 +64,7 @@ def gatherings(
     inputs: Sequence[InputFace], sources: Mapping[str, Source], facts: Mapping[str, SourceFacts], held: Mapping[str, Held]
 ) -> Iterator[Gathering]:
     """The passes that are worth it, by the statistics of files and without reading any."""
-    for source in dict.fromkeys(i.source for i in inputs if i.want.within):
+    for source in dict.fromkeys(i.source for i in inputs if i.want.within and i.source in sources):
         known = [i for i in inputs if i.source == source and i.want.within]
         whole = list(_best(known, sources[source], facts[source], held)) if source in held and held[source].exact else []
         if whole and whole[0].rows <= ROWS:

@@ -42,7 +42,7 @@ def shares(
     """Of inputs by name, the share of their table's bytes in files that can hold rows that matter."""
     found = {}
     for needed in inputs:
-        bounds = bounds_of(needed.want, held)
+        bounds = bounds_of(needed.want, held) if needed.source in sources else []
         if bounds:
             found[needed.name] = sources[needed.source].near(version_of(facts[needed.source], needed.face), bounds)
     return found

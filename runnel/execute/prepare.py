@@ -19,6 +19,7 @@ from runnel.bind.spell import foreign, spell
 from runnel.canonicalize import canonicalize
 from runnel.definition import Definition, SourceRef
 from runnel.differentiate import Layout, Root, arbitrary_columns, root_of, rows_layout
+from runnel.differentiate.layout import AGREEING
 from runnel.errors import DefinitionError, Internal, Unsupported
 from runnel.execute.lookup import SparkLookup
 from runnel.observe.record import Mode
@@ -170,8 +171,8 @@ def agreeing(spark: SparkSession, layout: Layout, expected: StructType) -> Layou
             values.append(name)
     if all(v.startswith("`") for v in values):
         return layout
-    change = f"SELECT {', '.join((*values, WEIGHT))} FROM ({layout.finish_change}) AS agreeing" if layout.finish_change else ""
-    return replace(layout, finish=f"SELECT {', '.join(values)} FROM ({layout.finish}) AS agreeing", finish_change=change)
+    change = f"SELECT {', '.join((*values, WEIGHT))} FROM ({layout.finish_change}) AS {AGREEING}" if layout.finish_change else ""
+    return replace(layout, finish=f"SELECT {', '.join(values)} FROM ({layout.finish}) AS {AGREEING}", finish_change=change)
 
 
 def _finished_schema(spark: SparkSession, layout: Layout) -> list[StructField]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame
 
@@ -11,12 +12,22 @@ from runnel.algebra import STORED, WEIGHT, Face
 from runnel.algebra.want import Want
 from runnel.bind import clock
 from runnel.execute.near import bounds_of, version_of
+from runnel.sources import here
 from runnel.sources.facts import SourceFacts
-from runnel.sources.held import Held
-from runnel.sources.reader import IN_PLAN, Reader
+from runnel.sources.held import ROWS, Held
+from runnel.sources.here import IN_PLAN
+from runnel.sources.reader import Given, Reader
 from runnel.sources.source import Source
 from runnel.tables.backing import BackingTable, CommitNote
 from runnel.tables.content import content_sql
+
+
+@dataclass(frozen=True)
+class Provided:
+    """A relation, and the number of its rows where this process holds them or wrote them down."""
+
+    frame: DataFrame
+    rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -31,30 +42,57 @@ class Provider:
     facts: Mapping[str, SourceFacts]
     held: Mapping[str, Held]
     clock: str | None
+    columns: Mapping[str, frozenset[str]]
+    """The columns that the query reads of each source."""
     prunes: bool = True
+    reads: bool = True
+    """Whether this process may read rows of tables itself."""
 
-    def frame(self, want: Want) -> DataFrame:
-        if want.source == STORED:
-            return self._stored(want.face)
+    def provide(self, want: Want) -> Provided:
+        """A relation with what is wanted, and how many rows it has where this process holds them."""
+        given = self._here(want)
+        return Provided(given.frame.coalesce(1), given.rows) if given is not None else Provided(self._frame(want))
+
+    def _here(self, want: Want) -> Given | None:
         if want.source in clock.TYPES:
-            return self._moment(want.source, want.face)
-        source, fact = self.sources[want.source], self.facts[want.source]
+            return Given(self._moment(want.source, want.face), 2)
         if want.face is Face.CHANGE:
             held = self.held.get(want.source)
-            return self._rows(held, want) if held is not None else source.change(self.reader, fact)
+            return self._rows(held, want) if held is not None else None
+        if self._folder is None or not self.reads:
+            return None
+        bounds = bounds_of(want, self.held) if self.prunes else []
+        if want.source != STORED:
+            version = version_of(self.facts[want.source], want.face)
+            return self.sources[want.source].here(self.reader, version, bounds, self.columns[want.source], self._folder)
+        layout, log = self.backing.definition.layout, self.backing.log
+        names = [c.name for c in layout.stored]
+        if want.face is Face.BEFORE:
+            rows = here.of_log(log, self.version, names, bounds)
+        else:
+            rows = here.of_content(log, self.version, layout, names, bounds)
+        return Given(self.reader.given(rows.table, rows.schema, self._folder), rows.count) if rows is not None and rows.count <= ROWS else None
+
+    def _frame(self, want: Want) -> DataFrame:
+        """The same as Spark reads it."""
+        if want.source == STORED:
+            return self._stored(want)
+        source, fact = self.sources[want.source], self.facts[want.source]
+        if want.face is Face.CHANGE:
+            return source.change(self.reader, fact)
         return source.at(self.reader, version_of(fact, want.face), bounds_of(want, self.held) if self.prunes else ())
 
-    def _rows(self, held: Held, want: Want) -> DataFrame:
+    def _rows(self, held: Held, want: Want) -> Given:
         """A change at hand, or the distinct keys in it. Stream tables that share a change share its frame."""
         names = (want.columns, want.keys)
         known = held.frames.get(names)
         found = self.reader.adopted(known) if known is not None else None
+        rows, columns = (held.keys(want.columns, want.keys), want.keys) if want.keys else (held.net(want.columns), (*want.columns, WEIGHT))
         if found is None:
-            rows, columns = (held.keys(want.columns, want.keys), want.keys) if want.keys else (held.net(want.columns), (*want.columns, WEIGHT))
             found = self.reader.given(rows, held.types(*columns), self._folder)
             if rows.num_rows <= IN_PLAN:  # else they are in a file that goes with this refresh
                 held.frames[names] = found
-        return found
+        return Given(found, rows.num_rows)
 
     @property
     def _folder(self) -> str | None:
@@ -62,11 +100,11 @@ class Provider:
         local = self.backing.log.local
         return f"{local}/_steps/given" if local is not None else None
 
-    def _stored(self, face: Face) -> DataFrame:
+    def _stored(self, want: Want) -> DataFrame:
         """What is stored before this refresh: the log with its weights, or summed up to rows."""
         log = self.reader.table(self.backing.path, self.version)
-        if face is Face.BEFORE:
-            return log
+        if want.face is Face.BEFORE:
+            return reduce(DataFrame.where, (b.predicate() for b in bounds_of(want, self.held)), log) if self.prunes else log
         return self.reader.session.sql(content_sql(self.backing.definition.layout, self.reader.register(log), self.note.log_facts))
 
     def _moment(self, kind: str, face: Face) -> DataFrame:

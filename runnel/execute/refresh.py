@@ -15,9 +15,11 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 
-from runnel.algebra import WEIGHT, Steps
+from runnel.algebra import STORED as LOG
+from runnel.algebra import WEIGHT, Face, Steps
 from runnel.algebra.scan import columns_read
 from runnel.algebra.steps import slug
+from runnel.algebra.want import Want
 from runnel.bind import clock
 from runnel.bind.expand import split_key
 from runnel.definition import Definition
@@ -32,10 +34,10 @@ from runnel.execute.gather import Gathering, gather, gatherings
 from runnel.execute.near import shares
 from runnel.execute.noting import count, failed, note_of, record_of, running
 from runnel.execute.prepare import Prepared, prepare
-from runnel.execute.provide import Provider
+from runnel.execute.provide import Provided, Provider
 from runnel.execute.query import pinned_query
 from runnel.execute.records import finish_orphans
-from runnel.execute.sized import sized
+from runnel.execute.sized import alone, sized
 from runnel.execute.trouble import runtime
 from runnel.execute.weigh import weigh
 from runnel.execute.work import Swap, Work
@@ -264,7 +266,7 @@ def write(work: Work) -> None:
     if work.empty or not work.direct:
         return
     size = sized(work)
-    with work.engine.reader.lock, work.engine.reader.configured(**size.settings):
+    with work.engine.reader.lock, work.engine.reader.configured(**size.settings), work.engine.reader.configured(**alone(work, provide(work))):
         work.written = work.backing.write(change_of(work), BASE if work.first else TAIL, work.note.epoch + 1, size.here)
 
 
@@ -279,6 +281,7 @@ def commit(work: Work) -> None:
         work.committed = work.backing.commit(work.version, work.written, note, anew, schema)
     else:
         with work.engine.reader.lock, work.engine.reader.configured(**sized(work).settings):
+            provide(work)
             rows = change_of(work)
             work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, rows, BASE if work.first else TAIL, note, anew)
         work.written = Written((), sum(count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
@@ -311,23 +314,40 @@ def compaction(work: Work) -> None:
 STAGES: tuple[Callable[[Work], None], ...] = (probe, changes, decision, plan, write, commit, compaction)
 
 
-def change_of(work: Work) -> DataFrame:
-    """The rows to append, with stored columns and weight, as a plan that has not run."""
+def provide(work: Work) -> int | None:
+    """Make the relations that the plan reads known; the rows that it will read in all, if this process holds every one of them."""
     reader = work.engine.reader
     reader.adopt(work.backing.definition.functions)
-    versions = {f.key: f.after for f in work.facts}
+    if work.plan is None:
+        return None
+    rows: list[int | None] = []
+    with reader.lock:
+        gathered, provider = _gathered(work), _provider(work)
+        for needed in work.plan.inputs:
+            found = Provided(gathered[needed.name]) if needed.name in gathered else provider.provide(needed.want)
+            reader.register(found.frame, needed.name)
+            rows.append(None if found.rows is None else found.rows * max(1, needed.uses))
+        if work.decision.action is not Action.DIFFERENTIAL and not work.first:
+            found = provider.provide(Want(LOG, Face.BEFORE))
+            reader.register(found.frame, STORED)
+            rows.append(found.rows)
+    return None if any(r is None for r in rows) else sum(r or 0 for r in rows)
+
+
+def _provider(work: Work) -> Provider:
+    settings, facts = work.engine.settings, {f.key: f for f in work.facts}
+    columns = columns_read(work.engine.root(work.backing.definition).maintained)
+    prunes, reads = settings.uses("near_files"), settings.uses("rows_here")
+    return Provider(work.engine.reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, columns, prunes, reads)
+
+
+def change_of(work: Work) -> DataFrame:
+    """The rows to append, with stored columns and weight, as a plan that has not run. What it reads is provided already."""
+    reader = work.engine.reader
     with reader.lock:
         if work.plan is None:
+            versions = {f.key: f.after for f in work.facts}
             return _difference(work, pinned_query(reader, work.backing.definition, work.sources, versions, work.clock))
-        facts = {f.key: f for f in work.facts}
-        provider = Provider(
-            reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, work.engine.settings.uses("near_files")
-        )
-        gathered = _gathered(work)
-        for needed in work.plan.inputs:
-            reader.register(gathered[needed.name] if needed.name in gathered else provider.frame(needed.want), needed.name)
-        if work.decision.action is not Action.DIFFERENTIAL and not work.first:
-            reader.register(reader.table(work.backing.path, work.version), STORED)
         *shared, (_, rows) = work.plan.parts if work.engine.settings.uses("shared_steps") else (("", work.plan.sql),)
         for name, sql in shared:
             few = work.plan.facts.small and name not in work.plan.wide

@@ -52,3 +52,23 @@ def sized(work: Work) -> Sized:
     read += 0 if all(t in work.sources for t in tables) else work.backing.log.size()
     here = changed <= (FEW if tables else ALONE) and read <= BESIDE
     return Sized(settings | INTERPRETED if changed <= FEW and read <= TINY else settings, here)
+
+
+def alone(work: Work, rows: int | None) -> dict[str, str]:
+    """Settings for a plan whose inputs this process holds, `rows` of them in all: few enough are computed by one task.
+
+    What is in one partition needs no shuffle to be joined or grouped, and no job to be broadcast.
+    """
+    if rows is None or rows > ONE_TASK or not work.engine.settings.uses("sized_jobs"):
+        return {}
+    return IN_ONE | (INTERPRETED if rows <= FEW else COMPILED)
+
+
+ONE_TASK = 200_000
+IN_ONE = {
+    "spark__sql__adaptive__enabled": "false",
+    "spark__sql__shuffle__partitions": "1",
+    "spark__sql__optimizer__disableHints": "true",
+    "spark__sql__autoBroadcastJoinThreshold": "-1",
+}
+COMPILED = {"spark__sql__codegen__wholeStage": "true", "spark__sql__codegen__factoryMode": "FALLBACK"}

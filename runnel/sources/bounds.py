@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -101,6 +102,28 @@ class Bound:
         place = bisect_left(self.values, low)
         return place < len(self.values) and bool(self.values[place] <= high)
 
+    def meets_file(self, file: Mapping[str, Any]) -> bool:
+        """Whether a file may hold a row that matters, by the statistics that the log of its table lists, whatever the case of names."""
+        stats = statistics(file, self.column)
+        return self.meets(stats("min"), stats("max"), stats("null_count"), file.get("num_records"))
+
+    def mask(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Which of the values of a column matter, exactly.
+
+        >>> Bound("k", "number", (3, 7), null=True).mask(pa.chunked_array([[7, 4, None]])).to_pylist()
+        [True, False, True]
+        """
+        own, values = column.cast(ARROW[self.kind]), self._array
+        if self.side is not Side.EQUAL:
+            within = pc.greater_equal(own, values[0]) if self.side is Side.FROM else pc.less_equal(own, values[0])
+        else:
+            within = pc.is_in(own, value_set=values)
+        return pc.or_(pc.fill_null(within, False), pc.is_null(own)) if self.null else pc.fill_null(within, False)
+
+    @cached_property
+    def _array(self) -> pa.Array:
+        return pa.array(self.values, pa.int32()).cast(pa.date32()) if self.kind == "date" else pa.array(self.values, ARROW[self.kind])
+
     def likely(self, low: Any, high: Any) -> float | None:
         """The share of a file's rows that are likely within, if values are spread evenly between its bounds; text tells nothing.
 
@@ -111,6 +134,11 @@ class Bound:
             return None
         inside = bisect_right(self.values, high) - bisect_left(self.values, low)
         return min(1.0, inside / (high - low + 1))
+
+    def likely_in(self, file: Mapping[str, Any]) -> float | None:
+        """The share of a file's rows that are likely within, by the statistics that the log of its table lists."""
+        stats = statistics(file, self.column)
+        return self.likely(stats("min"), stats("max")) if self.meets_file(file) else 0.0
 
     def predicate(self) -> str:
         """The same as a condition in Spark SQL, for the statistics inside files."""
@@ -131,6 +159,12 @@ class Bound:
         if self.kind == "text":
             return exp.Literal.string(value)
         return exp.Anonymous(this="DATE_FROM_UNIX_DATE", expressions=[exp.Literal.number(value)])
+
+
+def statistics(file: Mapping[str, Any], column: str) -> Callable[[str], Any]:
+    """What the log knows of a column of a file."""
+    found = {name.lower(): value for name, value in file.items() if name.lower().endswith(f".{column.lower()}")}
+    return lambda kind: found.get(f"{kind}.{column.lower()}")
 
 
 def _kind(type_: pa.DataType) -> str | None:

@@ -9,7 +9,7 @@ The change between two versions is read in the cheapest way that its features al
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -18,11 +18,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from runnel.algebra import WEIGHT
+from runnel.sources import here
 from runnel.sources.bounds import Bound
 from runnel.sources.delta_log import Commit, DeltaLog, columns_of
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.held import ADDED, ROWS, Held, Part, hold, holdable
-from runnel.sources.reader import Reader
+from runnel.sources.reader import Given, Reader
 
 FEED = "delta.enableChangeDataFeed"
 LISTED = 32
@@ -113,7 +114,7 @@ class DeltaSource:
 
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         bounds, files = self._fitting(bounds), self._files(version)
-        near = [f for f in files if all(_meets(f, b) for b in bounds)] if files is not None else []
+        near = [f for f in files if all(b.meets_file(f) for b in bounds)] if files is not None else []
         if files is None or len(near) > LISTED:
             rows = reader.table(self.log.path, version)
         elif near:
@@ -122,11 +123,20 @@ class DeltaSource:
             rows = reader.rows([], self._schema())
         return reduce(DataFrame.where, (b.predicate() for b in bounds), rows)
 
+    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str) -> Given | None:
+        bounds, files, wanted = self._fitting(bounds), self._files(version), {c.lower() for c in columns}
+        near = here.worth_reading(files, bounds) if files is not None else None
+        if near is None:
+            return None
+        schema = StructType([f for f in self._schema().fields if f.name.lower() in wanted])
+        rows = here.of_files([self.log.full_path(f["path"]) for f in near], schema, bounds)
+        return Given(reader.given(rows.table, rows.schema, folder), rows.count) if rows is not None and rows.count <= ROWS else None
+
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
         bounds, files = self._fitting(bounds), self._files(version)
         if not files:
             return 1.0
-        return sum(f["size_bytes"] for f in files if all(_meets(f, b) for b in bounds)) / max(1, sum(f["size_bytes"] for f in files))
+        return sum(f["size_bytes"] for f in files if all(b.meets_file(f) for b in bounds)) / max(1, sum(f["size_bytes"] for f in files))
 
     def _fitting(self, bounds: Sequence[Bound]) -> list[Bound]:
         types = self.log.schema()
@@ -142,7 +152,7 @@ class DeltaSource:
             return None
         within = rows = 0.0
         for file in files:
-            count, likely = file.get("num_records"), _likely(file, bound)
+            count, likely = file.get("num_records"), bound.likely_in(file)
             if count is None or likely is None:
                 return None
             within, rows = within + count * likely, rows + count
@@ -204,24 +214,6 @@ class DeltaSource:
         now = reader.through_log(self.log.path, after).where(touched).withColumn(WEIGHT, F.lit(1).cast("bigint"))
         was = reader.through_log(self.log.path, before).where(touched).withColumn(WEIGHT, F.lit(-1).cast("bigint"))
         return now.unionByName(was, allowMissingColumns=True)
-
-
-def _meets(file: dict[str, Any], bound: Bound) -> bool:
-    """Whether a file may hold a row within a bound, by the statistics of the log."""
-    stats = _statistics(file, bound.column)
-    return bound.meets(stats("min"), stats("max"), stats("null_count"), file.get("num_records"))
-
-
-def _likely(file: dict[str, Any], bound: Bound) -> float | None:
-    """The share of a file's rows that are likely within a bound."""
-    stats = _statistics(file, bound.column)
-    return bound.likely(stats("min"), stats("max")) if _meets(file, bound) else 0.0
-
-
-def _statistics(file: dict[str, Any], column: str) -> Callable[[str], Any]:
-    """What the log knows of a column of a file, whatever the case of its name."""
-    found = {name.lower(): value for name, value in file.items() if name.lower().endswith(f".{column.lower()}")}
-    return lambda kind: found.get(f"{kind}.{column.lower()}")
 
 
 def _weighted(feed: DataFrame) -> DataFrame:

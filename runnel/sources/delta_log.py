@@ -55,7 +55,7 @@ class DeltaLog:
         self.local = local_path(path)
         self._table: DeltaTable | None = None
         self._files: tuple[int, int, int | None] | None = None
-        self._plain: dict[int, list[dict[str, Any]] | None] = {}
+        self._plain: dict[tuple[int, bool], list[dict[str, Any]] | None] = {}
         self._born: tuple[int, int] | None = None
         self._checkpoint: tuple[int, int] | None = None
         self._commits: dict[int, Commit] = {}
@@ -128,18 +128,19 @@ class DeltaLog:
                 self._files = (table.version(), sum(files.column("size_bytes").to_pylist()), rows)
             return self._files
 
-    def plain_files(self, version: int) -> list[dict[str, Any]] | None:
-        """The files of a version with their statistics, when they are the table: Parquet without partitions, deletion vectors or renamed columns."""
+    def plain_files(self, version: int, partitioned: bool = False) -> list[dict[str, Any]] | None:
+        """The files of a version with their statistics, when they are the table: Parquet without deletion vectors or renamed columns, and
+        without partitions unless the caller knows what to make of them."""
         with self._lock:
-            if version not in self._plain:
+            if (version, partitioned) not in self._plain:
                 table = self.table() if version == self.version() else DeltaTable(self.path, version=version)
                 features = set(table.protocol().reader_features or ())
                 mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
-                plain = not mapped and not table.metadata().partition_columns and features <= {"timestampNtz"}
-                self._plain[version] = _listed(table) if plain else None
+                plain = not mapped and (partitioned or not table.metadata().partition_columns) and features <= {"timestampNtz"}
+                self._plain[version, partitioned] = _listed(table) if plain else None
                 while len(self._plain) > 8:
                     del self._plain[next(iter(self._plain))]
-            return self._plain[version]
+            return self._plain[version, partitioned]
 
     def table_id(self) -> str:
         return str(self.table().metadata().id)

@@ -6,7 +6,7 @@ What nets to nothing drops out of the plan, rows come net, and their values tell
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -103,10 +103,9 @@ class Held:
         summed = summed.select([*kept, f"{WEIGHT}_sum"]).rename_columns([*kept, WEIGHT])
         return summed.filter(pc.not_equal(summed[WEIGHT], 0))
 
-    def renamed(self, names: Sequence[str]) -> Held:
-        """The same rows under other names."""
-        fields = [StructField(n, f.dataType, f.nullable) for n, f in zip(names, self.schema.fields, strict=True)]
-        return Held(self.table.rename_columns([*names, WEIGHT]), StructType(fields))
+    def under(self, names: Mapping[str, str]) -> Held:
+        """The columns under other names, in lower case what they are here."""
+        return Held(under(self.table, {**names, WEIGHT: WEIGHT}), typed(self.schema, names))
 
     def only(self, columns: Collection[str]) -> Held:
         """The same rows with some of their columns, each with its weight; they may cancel then."""
@@ -150,6 +149,18 @@ class Held:
         return {}
 
 
+def under(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """Columns of a table under other names; one may stand under several."""
+    own = {n.lower(): n for n in table.column_names}
+    return pa.table([table[own[origin]] for origin in names.values()], names=list(names))
+
+
+def typed(schema: StructType, names: Mapping[str, str]) -> StructType:
+    """The types of the same."""
+    own = {f.name.lower(): f for f in schema.fields}
+    return StructType([StructField(n, own[origin].dataType, own[origin].nullable) for n, origin in names.items()])
+
+
 def holdable(schema: StructType) -> bool:
     """Whether rows of these types are the same rows here and in Spark."""
     return all(_arrow(f) is not None for f in schema.fields)
@@ -160,7 +171,7 @@ def hold(parts: Iterable[Part], schema: StructType) -> Held | None:
     parts = list(parts)
     if not parts or sum(os.path.getsize(p.path) for p in parts) > BYTES:
         return None
-    table = pa.concat_tables([_read(p, schema) for p in parts])
+    table = pa.concat_tables([read(p, schema) for p in parts])
     return Held(table, schema) if table.num_rows <= ROWS else None
 
 
@@ -177,7 +188,8 @@ def collect(change: DataFrame, columns: Collection[str]) -> Held | None:
     return Held(pa.table([*columns_, rows[WEIGHT].cast(pa.int64())], names=[*names, WEIGHT]), schema)
 
 
-def _read(part: Part, schema: StructType) -> pa.Table:
+def read(part: Part, schema: StructType) -> pa.Table:
+    """The rows of a file in some columns, with their weights."""
     file = pq.ParquetFile(part.path, coerce_int96_timestamp_unit="us")
     present = {n.lower(): n for n in file.schema_arrow.names}
     wanted = [present[f.name.lower()] for f in schema.fields if f.name.lower() in present]
@@ -186,6 +198,11 @@ def _read(part: Part, schema: StructType) -> pa.Table:
     count = file.metadata.num_rows
     columns = [_column(rows, present.get(f.name.lower()), f, count) for f in schema.fields]
     return pa.table([*columns, _weights(rows, part, count)], names=[*(f.name for f in schema.fields), WEIGHT])
+
+
+def empty(schema: StructType) -> pa.Table:
+    """No rows, with weights."""
+    return pa.schema([*((f.name, _arrow(f)) for f in schema.fields), (WEIGHT, pa.int64())]).empty_table()
 
 
 def _column(rows: pa.Table, name: str | None, field: StructField, count: int) -> pa.ChunkedArray | pa.Array:

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,14 +20,13 @@ from pyspark.sql.utils import is_remote
 from sqlglot import exp
 
 from runnel.sources.held import holdable
+from runnel.sources.here import IN_PLAN
 
 KERNEL = "spark.databricks.delta.v2.enableMode"
 FOLLOWED = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.cteRecursionLevelLimit", "spark.sql.cteRecursionRowLimit")
 """Settings of the user's session that change what a query means."""
 
 
-IN_PLAN = 10_000
-"""Rows up to which they are part of a plan."""
 SOUND = {
     "spark__sql__optimizer__excludedRules": ",".join(
         f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in ("PushProjectionThroughUnion", "CombineUnions")
@@ -34,6 +34,14 @@ SOUND = {
 }
 """Spark 4.1 fails on EXISTS or IN as a value over a union, as the content of a stream table with a tail is one, unless projections stay
 above unions. Where unions meet, CombineUnions pushes them too."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A relation made of rows that this process holds or wrote: how many."""
+
+    frame: DataFrame
+    rows: int
 
 
 class Reader:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -23,11 +24,13 @@ from pyspark.sql.types import StructType
 
 from runnel.algebra import WEIGHT
 from runnel.differentiate.layout import CONTENT, Layout
+from runnel.sources import here
 from runnel.sources.bounds import Bound
 from runnel.sources.delta_log import Commit, DeltaLog
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.held import ROWS, Held, Part, hold, holdable
-from runnel.sources.reader import Reader
+from runnel.sources.here import Rows
+from runnel.sources.reader import Given, Reader
 
 
 class StreamTableSource:
@@ -99,6 +102,30 @@ class StreamTableSource:
         rows = now._over(reader, reader.table(self.log.path, version), tail, negatives)
         return reduce(DataFrame.where, (b.predicate() for b in bounds if b.fits(types.get(b.column.lower(), ""))), rows)
 
+    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str) -> Given | None:
+        if self.as_of(version) is not self:
+            return None
+        types = {c.name.lower(): c.type for c in self.layout.stored}
+        copies = self.layout.copies if self.layout.finish_change else {}
+        known = [replace(b, column=copies[b.column.lower()]) for b in bounds if b.column.lower() in copies]
+        names = self._stored_names(columns)
+        chosen = names.values() if self.layout.renames else types
+        rows = here.of_content(self.log, version, self.layout, frozenset(chosen), [b for b in known if b.fits(types[b.column.lower()])])
+        if rows is None or rows.count > ROWS:
+            return None
+        if self.layout.renames:
+            rows = rows.under(names)
+            return Given(reader.given(rows.table, rows.schema, folder), rows.count)
+        with reader.lock:
+            view = reader.register(reader.given(rows.table, rows.schema, folder))
+            finished = reader.session.sql(f"WITH {CONTENT} AS (SELECT * FROM {view}) SELECT * FROM ({self.layout.finish}) AS finished")
+        return Given(finished, rows.count)
+
+    def _stored_names(self, columns: Collection[str]) -> dict[str, str]:
+        """Of columns that users see and that are stored as they are, the stored ones."""
+        wanted = {c.lower() for c in columns}
+        return {o.name: self.layout.copies[o.name.lower()] for o in self.layout.output if o.name.lower() in wanted & self.layout.copies.keys()}
+
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
         return 1.0
 
@@ -112,15 +139,13 @@ class StreamTableSource:
         layout = self.layout
         if layout.kind != "rows" or not layout.renames or facts.before is None or self.log.local is None or (facts.rows or ROWS + 1) > ROWS:
             return None
-        stored = StructType.fromJson(json.loads(self.log.table().schema().to_json()))
-        wanted = {c.lower() for c in columns}
-        names = {s.name: o.name for s, o in zip(layout.stored, layout.output, strict=True) if o.name.lower() in wanted}
-        schema = StructType([stored[n] for n in names])
+        names = self._stored_names(columns)
+        stored = {f.name.lower(): f for f in self._schema().fields}
+        schema = StructType([stored[n] for n in dict.fromkeys(names.values())])
         if not holdable(schema):
             return None
-        paths = (self.log.full_path(a["path"]) for c in self._appended(facts.before, facts.after) for a in c.adds)
-        found = hold((Part(p, None) for p in paths), schema)
-        return found and found.renamed(list(names.values()))
+        found = hold((Part(p, None) for p in self._appended_paths(facts.before, facts.after)), schema)
+        return found and found.under(names)
 
     def few(self, facts: SourceFacts) -> bool:
         if facts.via == SWAP:
@@ -134,17 +159,33 @@ class StreamTableSource:
         if facts.via == SWAP or not now.layout.finish_change:
             after, before = self.at(reader, facts.after), self.at(reader, facts.before)
             return _signed(after, 1).unionByName(_signed(before, -1))
+        found = now._change_here(facts) if self.few(facts) else None
+        if found is not None:
+            return now._finished(reader, reader.rows(found.table, found.schema))
         rows = now.log_rows(reader, facts.before, facts.after)
         return now._finished(reader, rows if now.layout.kind == "rows" else now._groups(reader, facts, rows))
 
+    def _change_here(self, facts: SourceFacts) -> Rows | None:
+        """The weighted rows of a small change before they are finished, read by this process."""
+        assert facts.before is not None
+        if self.past or self.log.local is None or (facts.rows or here.IN_PLAN + 1) > here.IN_PLAN:
+            return None
+        return here.of_change(self.log, facts.before, self._appended_paths(facts.before, facts.after), self.layout)
+
     def log_rows(self, reader: Reader, before: int, after: int) -> DataFrame:
         """The stored rows appended by refreshes after one version, up to another."""
-        table = DeltaTable(self.log.path, version=after) if self.past else self.log.table()
-        schema = StructType.fromJson(json.loads(table.schema().to_json()))
-        paths = [self.log.full_path(a["path"]) for c in self._appended(before, after) for a in c.adds]
+        schema = self._schema(after if self.past else None)
+        paths = self._appended_paths(before, after)
         if not paths:
             return reader.rows([], schema)
         return reader.session.read.schema(schema).parquet(*paths)
+
+    def _schema(self, version: int | None = None) -> StructType:
+        table = self.log.table() if version is None else DeltaTable(self.log.path, version=version)
+        return StructType.fromJson(json.loads(table.schema().to_json()))
+
+    def _appended_paths(self, before: int, after: int) -> list[str]:
+        return [self.log.full_path(a["path"]) for c in self._appended(before, after) for a in c.adds]
 
     def _appended(self, before: int, after: int) -> list[Commit]:
         return [c for c in self.log.commits(before, after) if c.adds and (c.runnel or {}).get("kind") == "refresh"]

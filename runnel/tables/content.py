@@ -15,13 +15,11 @@ from sqlglot import exp
 
 from runnel.algebra import WEIGHT, Column
 from runnel.algebra.steps import UNGROUPABLE
-from runnel.differentiate.layout import CONTENT, Layout
+from runnel.differentiate.layout import BASE, CONTENT, LEVEL, TAIL, Layout
 
-LEVEL = "__runnel_level"
 HASH = "__runnel_hash"
 HASH_VERSION = "xxhash64-1"
 """Kept in the table's properties, since engines change their hashes between releases."""
-BASE, TAIL = "base", "tail"
 
 
 @dataclass(frozen=True)

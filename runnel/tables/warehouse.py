@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.errors import PySparkException
@@ -27,12 +28,18 @@ class Warehouse:
         self.spark = spark
         self.folder = folder
         self.registered: set[tuple[str, str]] = set()
+        self._schemas = {"default"}
 
-    def sync(self) -> None:
-        """Register tables that another process made, forget those that are gone. A listing of folders when nothing moved."""
+    def sync(self, schemas: Collection[str] = ()) -> None:
+        """Register tables that another process made, forget those that are gone. A listing of folders when nothing moved.
+
+        `schemas` exist whatever lies in them: one may have stream tables only.
+        """
         found = self.tables()
-        for schema in {s for s, _ in found} - {s for s, _ in self.registered} - {"default"}:
+        wanted = {"default", *schemas, *(s for s, _ in found)}
+        for schema in wanted - self._schemas:
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")
+        self._schemas = wanted
         fresh = [t for t in found if t not in self.registered]
         if len(fresh) > 1:
             with ThreadPoolExecutor(4) as pool:

@@ -1,0 +1,221 @@
+"""Rows of tables that this process reads itself, where they are few: the files near a change, or a table that is small as a whole.
+
+Spark takes a tenth of a second and more for each scan whatever it brings, and three or four of them for a stream table with a tail. Here
+a file of a megabyte is read in milliseconds, rows that do not matter are left out by their exact values, and a log is summed up on the way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import DoubleType, FloatType, LongType, StructField, StructType
+
+from runnel.algebra import WEIGHT
+from runnel.algebra.want import Side
+from runnel.differentiate.layout import BASE, LEVEL, TAIL, Layout
+from runnel.sources.bounds import Bound
+from runnel.sources.delta_log import DeltaLog
+from runnel.sources.held import Held, Part, empty, holdable, read, typed, under
+
+BYTES = 32 << 20
+"""Files up to this size together are read here: about a quarter of a second of one core."""
+IN_PLAN = 10_000
+"""Rows up to which they are part of a plan."""
+WORTH = 0.2
+"""The share of the rows of files up to which rows too many for a plan are worth writing down without the others."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows at hand with their types in Spark's words."""
+
+    table: pa.Table
+    schema: StructType
+
+    @property
+    def count(self) -> int:
+        return int(self.table.num_rows)
+
+    def under(self, names: Mapping[str, str]) -> Rows:
+        """The columns under other names, in lower case what they are here."""
+        return Rows(under(self.table, names), typed(self.schema, names))
+
+
+def worth_reading(files: Sequence[Mapping[str, Any]], bounds: Sequence[Bound], summed: bool = False) -> list[Mapping[str, Any]] | None:
+    """The files near the bounds, if this process should read them: small ones that bring few rows, or whose rows have to be summed up."""
+    near = [f for f in files if all(b.meets_file(f) for b in bounds)]
+    if sum(f["size_bytes"] for f in near) > BYTES:
+        return None
+    rows = sum(f["num_records"] or 0 for f in near)
+    return near if summed or rows <= IN_PLAN or _expected(near, bounds) <= max(IN_PLAN, WORTH * rows) else None
+
+
+def _expected(files: Sequence[Mapping[str, Any]], bounds: Sequence[Bound]) -> float:
+    """The rows that the bound which keeps fewest is likely to keep; one of which nothing is known keeps few."""
+    kept = [sum((b.likely_in(f) or 0.0) * (f["num_records"] or 0) for f in files) for b in bounds if b.side is Side.EQUAL]
+    return min(kept, default=float("inf"))
+
+
+def of_files(paths: Sequence[str], schema: StructType, bounds: Sequence[Bound]) -> Rows | None:
+    """The rows of plain files in some columns; those beyond the bounds are left out."""
+    if not schema.fields or not holdable(schema):
+        return None
+    return Rows(_near([Part(p, 1) for p in paths], schema, bounds).drop_columns([WEIGHT]), schema)
+
+
+def of_log(log: DeltaLog, version: int, columns: Collection[str], bounds: Sequence[Bound]) -> Rows | None:
+    """The rows of a log of weighted rows with their weights, base and tail alike."""
+    found = _levels(log, version, columns, bounds)
+    if found is None:
+        return None
+    base, tail, schema = found
+    weight = StructField(WEIGHT, LongType())
+    return Rows(pa.concat_tables([base, tail]), StructType([*schema.fields, weight]))
+
+
+def of_content(log: DeltaLog, version: int, layout: Layout, columns: Collection[str], bounds: Sequence[Bound]) -> Rows | None:
+    """The content that a log sums up to, in some stored columns: each row of a bag, or each group with all its sums and its weight.
+
+    None where sums made here could differ in the last digit from those that Spark makes.
+    """
+    groups = layout.kind == "groups"
+    found = _levels(log, version, {c.name for c in layout.stored} if groups else columns, bounds)
+    if found is None:
+        return None
+    base, tail, schema = found
+    if groups:
+        return _summed(base, tail, schema, layout)
+    return _netted(base, tail, schema)
+
+
+def of_change(log: DeltaLog, before: int, appended: Sequence[str], layout: Layout) -> Rows | None:
+    """The weighted rows by which the content of a log changed since a version: those appended, or of the groups that they touch what was
+    with weight -1 and what is with weight 1, each where it has rows."""
+    stored = {f.name: f for f in StructType.fromJson(json.loads(log.table().schema().to_json())).fields}
+    schema = StructType([stored[c.name] for c in layout.stored])
+    if not holdable(schema):
+        return None
+    came = _near([Part(p, None) for p in appended], schema, ())
+    weighted = StructType([*schema.fields, StructField(WEIGHT, LongType())])
+    if layout.kind == "rows":
+        return Rows(came, weighted)
+    found = None if _inexact(schema.fields) else _levels(log, before, stored.keys() & {c.name for c in layout.stored}, (), summed=True)
+    if found is None:
+        return None
+    stood = pa.concat_tables(found[:2]).select(came.column_names)
+    if layout.keys:
+        column = max(layout.keys, key=lambda n: len(pc.unique(came[n])))
+        stood = stood.filter(pc.is_in(stood[column], value_set=pc.unique(came[column])))
+    every = pa.concat_tables([_marked(stood, layout, 1), _marked(came, layout, 0)])
+    both = _sums(every, layout.keys, [n for n in every.column_names if n not in layout.keys])
+    if layout.keys:
+        both = both.filter(pc.less(both[STOOD], both[ALL]))  # those that something came to
+    faces = [_face(both, came.schema, "", 1, layout), _face(both, came.schema, WAS, -1, layout)]
+    return Rows(pa.concat_tables(faces), weighted)
+
+
+STOOD, ALL, WAS = "__runnel_stood", "__runnel_all", "__runnel_was_"
+
+
+def _marked(rows: pa.Table, layout: Layout, stood: int) -> pa.Table:
+    """Rows with their numbers twice: as they count now, and as they counted before."""
+    for n in (*layout.partials, WEIGHT):
+        rows = rows.append_column(f"{WAS}{n}", rows[n] if stood else pa.repeat(pa.scalar(0, rows[n].type), rows.num_rows))
+    return rows.append_column(STOOD, pa.repeat(pa.scalar(stood), rows.num_rows)).append_column(ALL, pa.repeat(pa.scalar(1), rows.num_rows))
+
+
+def _face(groups: pa.Table, schema: pa.Schema, prefix: str, weight: int, layout: Layout) -> pa.Table:
+    """The groups that have rows in one face, with the weight of the face."""
+    kept = groups.filter(pc.greater(groups[f"{prefix}{WEIGHT}"], 0)) if layout.keys else groups
+    columns = {n: kept[n if n in layout.keys else f"{prefix}{n}"] for n in schema.names}
+    columns[WEIGHT] = pa.chunked_array([pa.repeat(pa.scalar(weight, pa.int64()), kept.num_rows)])
+    return pa.table([columns[f.name] for f in schema], schema=schema)
+
+
+def _levels(
+    log: DeltaLog, version: int, columns: Collection[str], bounds: Sequence[Bound], summed: bool = False
+) -> tuple[pa.Table, pa.Table, StructType] | None:
+    """Base and tail of a log in some columns, with weights; None where this process cannot read them or should not."""
+    files = log.plain_files(version, partitioned=True) if log.local is not None else None
+    if files is None:
+        return None
+    near = worth_reading(files, bounds, summed or any(f[f"partition.{LEVEL}"] == TAIL for f in files))
+    if near is None:
+        return None
+    wanted = {c.lower() for c in columns}
+    stored = StructType.fromJson(json.loads(log.table().schema().to_json()))
+    schema = StructType([f for f in stored.fields if f.name.lower() in wanted])
+    if not schema.fields or len(schema.fields) < len(wanted) or not holdable(schema):
+        return None
+    parts = {level: [Part(log.full_path(f["path"]), None) for f in near if f[f"partition.{LEVEL}"] == level] for level in (BASE, TAIL)}
+    return _near(parts[BASE], schema, bounds), _near(parts[TAIL], schema, bounds), schema
+
+
+def _near(parts: Sequence[Part], schema: StructType, bounds: Sequence[Bound]) -> pa.Table:
+    """The weighted rows of files within the bounds."""
+    tables = [_within(read(p, schema), bounds) for p in parts]
+    return pa.concat_tables(tables) if tables else empty(schema)
+
+
+def _within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
+    names = {n.lower(): n for n in rows.column_names}
+    for bound in bounds:
+        if bound.column.lower() in names:
+            rows = rows.filter(bound.mask(rows[names[bound.column.lower()]]))
+    return rows
+
+
+def _netted(base: pa.Table, tail: pa.Table, schema: StructType) -> Rows | None:
+    """The rows of a bag. Only those that look like one that went are summed up, by the column that tells them apart best."""
+    gone = tail.filter(pc.less(tail[WEIGHT], 0))
+    every = pa.concat_tables([base, tail])
+    if not gone.num_rows:
+        return Rows(_repeated(every), schema)
+    if _inexact(schema.fields):
+        return None
+    column = max((f.name for f in schema.fields), key=lambda n: len(pc.unique(gone[n])))
+    alike = pc.is_in(every[column], value_set=pc.unique(gone[column]))
+    touched = Held(every.filter(alike), schema).plain
+    return Rows(pa.concat_tables([_repeated(every.filter(pc.invert(alike))), touched]), schema)
+
+
+def _repeated(rows: pa.Table) -> pa.Table:
+    """Each row as often as it weighs."""
+    weights, plain = rows[WEIGHT], rows.drop_columns([WEIGHT])
+    if not rows.num_rows or pc.max(weights).as_py() == 1:
+        return plain
+    return plain.take(pa.array([i for i, n in enumerate(weights.to_pylist()) for _ in range(n)], pa.int64()))
+
+
+def _summed(base: pa.Table, tail: pa.Table, schema: StructType, layout: Layout) -> Rows | None:
+    """The groups that have rows, with their sums. Those of the base that the tail does not touch are as they are."""
+    if _inexact(schema.fields):
+        return None
+    fields = StructType([*schema.fields, StructField(WEIGHT, LongType())])
+    numbers = [*layout.partials, WEIGHT]
+    if layout.keys:
+        if tail.num_rows:
+            column = max(layout.keys, key=lambda n: len(pc.unique(tail[n])))
+            alike = pc.is_in(base[column], value_set=pc.unique(tail[column]))
+            base = pa.concat_tables([base.filter(pc.invert(alike)), _sums(pa.concat_tables([base.filter(alike), tail]), layout.keys, numbers)])
+        return Rows(base.filter(pc.greater(base[WEIGHT], 0)), fields)
+    return Rows(_sums(pa.concat_tables([base, tail]), (), numbers), fields)
+
+
+def _sums(rows: pa.Table, keys: Sequence[str], numbers: Sequence[str]) -> pa.Table:
+    """One row per group with sums of its numbers, in the types that they have; without keys one row in any case."""
+    if keys:
+        found = rows.group_by(list(keys)).aggregate([(n, "sum") for n in numbers])
+        columns = {**{k: found[k] for k in keys}, **{n: found[f"{n}_sum"] for n in numbers}}
+    else:
+        columns = {n: pa.chunked_array([pa.array([pc.sum(rows[n]).as_py() or 0], rows[n].type)]) for n in numbers}
+    return pa.table([columns[f.name].cast(f.type) for f in rows.schema], schema=rows.schema)
+
+
+def _inexact(fields: Sequence[StructField]) -> bool:
+    return any(isinstance(f.dataType, FloatType | DoubleType) for f in fields)
