@@ -20,6 +20,7 @@ OF_PLANS = (
     "insert_only",
     "key_bounds",
     "keys_at_hand",
+    "later_rows",
     "light_first",
     "merged_results",
     "met_groups",

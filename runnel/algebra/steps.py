@@ -16,7 +16,7 @@ from sqlglot import exp
 from runnel.algebra.condition import same
 from runnel.algebra.facts import Facts
 from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, select, table
-from runnel.algebra.want import PRUNABLE, Origin, Want, Within
+from runnel.algebra.want import PRUNABLE, Origin, Side, Want, Within
 
 
 @dataclass
@@ -250,19 +250,28 @@ class Steps:
         """
         return self.input(STORED, Face.AFTER)
 
-    def _log(self, node: Node, keys: Sequence[str], touched: str | None) -> str:
-        """The log of the kept node, of which only rows with touched keys matter."""
+    def _log(self, node: Node, keys: Sequence[str], touched: str | None, since: tuple[str, str] | None = None) -> str:
+        """The log of the kept node, of which only rows with touched keys matter, and from some value on."""
         types = {c.name: c.type for c in node.columns}
         origins = {k: self.origins(touched, k) for k in keys if types[k] in PRUNABLE} if touched is not None else {}
-        known = tuple(sorted(w for w in Within.each(origins) if {source for source, _ in w.among} <= self.facts.held))
+        bounds = Within.each(origins)
+        if since is not None and touched is not None and types[since[0]] in PRUNABLE:
+            bounds += Within.each({since[0]: self.origins(touched, since[1])}, Side.SINCE)
+        known = tuple(sorted(w for w in bounds if {source for source, _ in w.among} <= self.facts.held))
         return self.provided(Want(STORED, Face.BEFORE, within=known if self.uses("key_bounds") else ()))
 
-    def replaced(self, node: Node, now: str, keys: Sequence[str] = (), touched: str | None = None) -> str:
-        """The change of the kept node: its touched rows now, minus what the log holds for the same keys, weights and all."""
+    def replaced(self, node: Node, now: str, keys: Sequence[str] = (), touched: str | None = None, since: tuple[str, str] | None = None) -> str:
+        """The change of the kept node: its touched rows now, minus what the log holds for the same keys, weights and all; with `since`, a column
+        of the node and one of the touched keys, only from that value on."""
         minus = exp.Neg(this=col(WEIGHT, "c"))
-        kept = select((*(col(n, "c") for n in node.names), named(minus, WEIGHT)), table(self._log(node, keys, touched), "c"))
+        kept = select((*(col(n, "c") for n in node.names), named(minus, WEIGHT)), table(self._log(node, keys, touched, since), "c"))
         if touched is not None:
-            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node.columns, keys)), "t")
+            same_keys = self.on(node.columns, keys)
+            if since is not None:
+                value, least = col(since[0], "c"), col(since[1], "t")
+                later = exp.or_(exp.Is(this=least, expression=exp.null()), exp.GTE(this=value, expression=least.copy()))
+                same_keys = exp.and_(same_keys, later)
+            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", same_keys), "t")
         both = exp.union(self._weighted(node, now, 1), kept, distinct=False, copy=False)
         return self.consolidate(f"{node.slug}_change", self.define(f"{node.slug}_both", both), node.columns)
 
@@ -270,7 +279,7 @@ class Steps:
         """The rows of the kept node, those with touched keys if any, from the log: each once, for a node that has no row twice."""
         kept = select((*(col(n, "c") for n in node.names), col(WEIGHT, "c")), table(self._log(node, keys, touched), "c"))
         if touched is not None:
-            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self._on(node.columns, keys)), "t")
+            kept = self.broadcast(joined(kept, table(touched, "t"), "left semi", self.on(node.columns, keys)), "t")
         return self.consolidate("stored_touched", self.define("stored_near", kept), node.columns)
 
     def stores(self, node: Node) -> bool:
@@ -358,10 +367,11 @@ class Steps:
     def among_keys(self, relation: str, columns: Sequence[Column], keys: Sequence[str], touched: str) -> str:
         """The same of a relation with other columns than a node has, such as a weight."""
         rows = select((col(c.name, "c") for c in columns), table(relation, "c"))
-        query = joined(rows, table(touched, "t"), "left semi", self._on(columns, keys))
+        query = joined(rows, table(touched, "t"), "left semi", self.on(columns, keys))
         return self.define(f"{relation}_touched", self.broadcast(query, "t"), small=True)
 
-    def _on(self, columns: Sequence[Column], keys: Sequence[str]) -> exp.Expr:
+    def on(self, columns: Sequence[Column], keys: Sequence[str]) -> exp.Expr:
+        """The condition that rows `c` have the keys of `t`."""
         types = {c.name: c.type for c in columns}
         return exp.and_(*(same(types[k], col(k, "c"), col(k, "t")) for k in keys))
 

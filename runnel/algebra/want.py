@@ -19,6 +19,8 @@ class Side(StrEnum):
     """It is one of them, or NULL if NULL is."""
     FROM = ">="
     """It is the least of them or greater."""
+    SINCE = ">= or NULL among them"
+    """It is the least of them or greater; it may be anything where NULL is among them."""
     UP_TO = "<="
     """It is the greatest of them or less."""
 

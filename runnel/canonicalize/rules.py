@@ -10,6 +10,7 @@ from runnel.canonicalize.filter_below_project import filter_below_project
 from runnel.canonicalize.filter_into_join import filter_into_join
 from runnel.canonicalize.merge_filters import merge_filters
 from runnel.canonicalize.merge_projects import merge_projects
+from runnel.canonicalize.merge_windows import merge_windows
 from runnel.canonicalize.prune_columns import prune_columns
 from runnel.canonicalize.pull_up_correlation import pull_up_correlation
 from runnel.passes import Pass
@@ -27,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     merge_filters,  # again: both leave filters behind
     filter_into_join,  # again, for the same reason
     filter_below_project,  # again: a join hands filters to sides that are projections
+    merge_windows,  # after projections between them are merged; before columns are pruned, so that a call nobody reads goes alone
     prune_columns,  # late: it asks what is still used
     merge_projects,  # again: a window that nobody reads is gone from between two projections
 )

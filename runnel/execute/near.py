@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from runnel.algebra import Face
-from runnel.algebra.want import Origin, Want
+from runnel.algebra.want import Origin, Side, Want
 from runnel.differentiate import InputFace
 from runnel.sources.bounds import Bound, Values
 from runnel.sources.facts import SourceFacts
@@ -18,7 +18,8 @@ def bounds_of(want: Want, held: Mapping[str, Held]) -> list[Bound]:
     found = []
     for within in want.within:
         values = values_among(within.among, held)
-        found += [Bound.of(within.column, values, within.side)] if values is not None else []
+        if values is not None and not (within.side is Side.SINCE and values.null):
+            found.append(Bound.of(within.column, values, within.side))
     return found
 
 

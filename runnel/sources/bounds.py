@@ -77,8 +77,8 @@ class Bound:
         match side:
             case Side.EQUAL:
                 return cls(column, values.kind, values.numbers, values.null)
-            case Side.FROM:
-                return cls(column, values.kind, values.numbers[:1], False, side)
+            case Side.FROM | Side.SINCE:
+                return cls(column, values.kind, values.numbers[:1], False, Side.FROM)
             case Side.UP_TO:
                 return cls(column, values.kind, values.numbers[-1:], False, side)
 

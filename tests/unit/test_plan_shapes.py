@@ -102,6 +102,7 @@ SHORTER = {
     "insert_only": ("SELECT x + 1 AS x FROM t", Facts(frozenset("t"), frozenset("t"))),
     "key_bounds": ("SELECT t.k, u.y FROM t JOIN u ON t.k = u.k", Facts(frozenset("t"), held=frozenset("t"))),
     "keys_at_hand": ("SELECT t.k, MAX(u.y) AS m FROM t JOIN u ON t.k = u.k GROUP BY t.k", Facts(frozenset("t"), held=frozenset("t"))),
+    "later_rows": ("SELECT k, SUM(x) OVER (PARTITION BY k ORDER BY x) AS s FROM t", Facts(frozenset("t"))),
     "light_first": ("SELECT t.k, u.y, v.z FROM t JOIN v ON t.k = v.k JOIN u ON t.k = u.k", Facts(frozenset("t"), light=frozenset("u"))),
     "merged_results": ("SELECT k, MAX(x) AS m FROM t GROUP BY k", Facts(frozenset("t"), frozenset("t"))),
     "met_groups": ("SELECT u.y, g.s FROM u JOIN (SELECT k, SUM(x) AS s FROM t GROUP BY k) g ON g.k = u.k", Facts(frozenset("u"))),
