@@ -22,8 +22,8 @@ from runnel.sources.bounds import Bound
 from runnel.sources.delta_log import DeltaLog
 from runnel.sources.held import Held, Part, empty, holdable, read, typed, under
 
-BYTES = 32 << 20
-"""Files up to this size together are read here: about a quarter of a second of one core."""
+BYTES = 64 << 20
+"""Files up to this size together are read here. 46 MB with a million rows of eleven columns took 120 ms."""
 IN_PLAN = 10_000
 """Rows up to which they are part of a plan."""
 WORTH = 0.2
@@ -158,8 +158,8 @@ def _levels(
 
 def _near(parts: Sequence[Part], schema: StructType, bounds: Sequence[Bound]) -> pa.Table:
     """The weighted rows of files within the bounds."""
-    tables = [_within(read(p, schema), bounds) for p in parts]
-    return pa.concat_tables(tables) if tables else empty(schema)
+    tables = [_within(rows, bounds) for p in parts for rows in read(p, schema)]
+    return pa.concat_tables([empty(schema), *tables])
 
 
 def _within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
