@@ -35,6 +35,7 @@ FEW_ROWS = 100_000
 """Tables are taken for at least this large when a change is compared with them. Below it starting a job costs more than
 all its rows, so that a ratio says nothing about the cost."""
 
+DIFFERENCE = "difference to what is stored"
 _STEPS = re.compile(r"\b(JOIN|GROUP BY|DISTINCT|OVER \()")
 _MB = 1 << 20
 
@@ -70,6 +71,10 @@ class Estimate:
     @property
     def ms(self) -> float:
         return sum(t.ms for t in self.terms)
+
+    def of(self, what: str) -> float:
+        """The part of one term."""
+        return sum(t.ms for t in self.terms if t.what == what)
 
     @property
     def bytes(self) -> int:
@@ -153,7 +158,7 @@ def full(sql: str, tables: Mapping[str, Size], stored: Size, first: bool = False
     rows = stored.rows or 0
     if not first:
         terms.append(_scan("stored", "content", stored, False, 1))
-        terms.append(Term("difference to what is stored", 2 * rows * GROUPED_ROW_MS))
+        terms.append(Term(DIFFERENCE, 2 * rows * GROUPED_ROW_MS))
     terms.append(Term("rows written", rows * WRITTEN_ROW_MS if first else 0.0))
     return Estimate(Action.FULL, tuple(t for t in terms if t.ms))
 

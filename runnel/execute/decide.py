@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from runnel.algebra import Facts
 from runnel.definition import Definition
 from runnel.errors import SourceChanged
-from runnel.execute.cost import Weighed
+from runnel.execute.cost import DIFFERENCE, Weighed
 from runnel.execute.history import Past, Prediction, lost, predict_differential, predict_full, tuned_ceiling, untried
 from runnel.observe.record import Action, Mode
 from runnel.sources.facts import Kind, SourceFacts
@@ -106,7 +106,7 @@ def choose(weighed: Weighed, past: Past, ceiling: Ceiling) -> Choice:
         why = f"DIFFERENTIAL took {loss.ms:.0f} ms for {size}, FULL takes {loss.full_ms:.0f} ms; tried again after {loss.retry_in} refreshes"
         return Choice(Action.FULL, why, by_change, by_full, ceiling)
     asks = not weighed.change_only and weighed.full.bytes >= WORTH_ASKING
-    if asks and (question := untried(past, weighed.changed_rows, weighed.full.ms)) is not None:
+    if asks and (question := untried(past, weighed.changed_rows, weighed.full.ms, weighed.full.of(DIFFERENCE))) is not None:
         why = f"DIFFERENTIAL took {question.ms:.0f} ms, FULL may take {question.full_ms:.0f} ms and was never measured: tried once"
         return Choice(Action.FULL, why, by_change, by_full, ceiling)
     presumed, because = _presumed(weighed, past, ceiling)

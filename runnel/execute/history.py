@@ -32,6 +32,8 @@ SLOWER, SLACK_MS = 1.1, 100.0
 """What counts as slower: a tenth, and more than a busy machine adds to anything."""
 COLD_MS = 2000.0
 """The same where the first load stands in for FULL: it subtracts nothing, so it says little about moments."""
+WARMER = 2.0
+"""A first load often runs cold: what it did may take half of its time when it is done again."""
 WORTH_ASKING_MS = 1000.0
 """A refresh that takes as long as this is worth one FULL to compare with."""
 RETRY_COST, RETRY_AFTER = 0.1, 10
@@ -190,8 +192,9 @@ def lost(past: Past, changed_rows: int | None, modelled_full: float, modelled_di
     return Loss(took, reference.ms, samples[-1].rows, left) if left > 0 else None
 
 
-def untried(past: Past, changed_rows: int | None, modelled_full: float) -> Untried | None:
-    """Whether FULL was never measured although it may well be the faster way: by the model, which knows no pace, or by the first load.
+def untried(past: Past, changed_rows: int | None, modelled_full: float, modelled_difference: float = 0.0) -> Untried | None:
+    """Whether FULL was never measured although it may well be the faster way: by the model, which knows no pace, or by the first load; but not
+    faster than half of the first load and the difference to what is stored, which that did not make.
 
     A model that takes both ways for faster than they are, and a first load that ran cold, hide that for good; one FULL settles it. A first
     DIFFERENTIAL far above its estimate may have run cold too and says nothing yet.
@@ -200,7 +203,10 @@ def untried(past: Past, changed_rows: int | None, modelled_full: float) -> Untri
     if past.of(Action.FULL) or not samples or not past.settled or _doubtful(samples):
         return None
     took = median_low(s.ms for s in samples)
-    likely = min(modelled_full, _grown(past.first_load, modelled_full) if past.first_load is not None else modelled_full)
+    likely = modelled_full
+    if past.first_load is not None:
+        cold = _grown(past.first_load, modelled_full - modelled_difference)
+        likely = max(min(modelled_full, cold), cold / WARMER + modelled_difference)
     return Untried(took, likely) if took > WORTH_ASKING_MS and took > SLOWER * likely + SLACK_MS else None
 
 

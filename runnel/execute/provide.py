@@ -51,7 +51,7 @@ class Provider:
     def provide(self, want: Want) -> Provided:
         """A relation with what is wanted, and how many rows it has where this process holds them."""
         given = self._here(want)
-        return Provided(given.frame.coalesce(1), given.rows) if given is not None else Provided(self._frame(want))
+        return Provided(given.frame, given.rows) if given is not None else Provided(self._frame(want))
 
     def _here(self, want: Want) -> Given | None:
         if want.source in clock.TYPES:

@@ -266,7 +266,7 @@ def write(work: Work) -> None:
     if work.empty or not work.direct:
         return
     size = sized(work)
-    with work.engine.reader.lock, work.engine.reader.configured(**size.settings), work.engine.reader.configured(**alone(work, provide(work))):
+    with work.engine.reader.lock, work.engine.reader.configured(**size.settings), work.engine.reader.configured(**provide(work)):
         work.written = work.backing.write(change_of(work), BASE if work.first else TAIL, work.note.epoch + 1, size.here)
 
 
@@ -314,24 +314,22 @@ def compaction(work: Work) -> None:
 STAGES: tuple[Callable[[Work], None], ...] = (probe, changes, decision, plan, write, commit, compaction)
 
 
-def provide(work: Work) -> int | None:
-    """Make the relations that the plan reads known; the rows that it will read in all, if this process holds every one of them."""
+def provide(work: Work) -> dict[str, str]:
+    """Make the relations that the plan reads known, and say with which settings it shall run over them."""
     reader = work.engine.reader
     reader.adopt(work.backing.definition.functions)
     if work.plan is None:
-        return None
-    rows: list[int | None] = []
+        return {}
     with reader.lock:
         gathered, provider = _gathered(work), _provider(work)
-        for needed in work.plan.inputs:
-            found = Provided(gathered[needed.name]) if needed.name in gathered else provider.provide(needed.want)
-            reader.register(found.frame, needed.name)
-            rows.append(None if found.rows is None else found.rows * max(1, needed.uses))
+        found = {i.name: Provided(gathered[i.name]) if i.name in gathered else provider.provide(i.want) for i in work.plan.inputs}
         if work.decision.action is not Action.DIFFERENTIAL and not work.first:
-            found = provider.provide(Want(LOG, Face.BEFORE))
-            reader.register(found.frame, STORED)
-            rows.append(found.rows)
-    return None if any(r is None for r in rows) else sum(r or 0 for r in rows)
+            found[STORED] = provider.provide(Want(LOG, Face.BEFORE))
+        uses = {i.name: max(1, i.uses) for i in work.plan.inputs}
+        settings = alone(work, [(p.rows, uses.get(name, 1)) for name, p in found.items()])
+        for name, provided in found.items():
+            reader.register(provided.frame.coalesce(1) if settings else provided.frame, name)
+    return settings
 
 
 def _provider(work: Work) -> Provider:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from runnel.algebra import Face
@@ -20,6 +21,17 @@ FEW, TINY = 4_000, 8 << 20
 HERE, ALONE, BESIDE = 64 << 10, 40_000, 32 << 20
 """Bytes of tables computed anew, changed rows alone, and bytes of tables beside few of them, up to which this process writes the file."""
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
+COMPILED = {"spark__sql__codegen__wholeStage": "true", "spark__sql__codegen__factoryMode": "FALLBACK"}
+ONE_TASK = 200_000
+"""Rows, all readings of them together, up to which one task computes a plan."""
+IN_ONE = {
+    "spark__sql__adaptive__enabled": "false",
+    "spark__sql__shuffle__partitions": "1",
+    "spark__sql__optimizer__disableHints": "true",
+    "spark__sql__autoBroadcastJoinThreshold": "-1",
+    # It moves semi joins below where rows come into one partition, where they need a shuffle again.
+    "spark__sql__optimizer__excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushDownLeftSemiAntiJoin",
+}
 
 
 @dataclass(frozen=True)
@@ -54,21 +66,14 @@ def sized(work: Work) -> Sized:
     return Sized(settings | INTERPRETED if changed <= FEW and read <= TINY else settings, here)
 
 
-def alone(work: Work, rows: int | None) -> dict[str, str]:
-    """Settings for a plan whose inputs this process holds, `rows` of them in all: few enough are computed by one task.
+def alone(work: Work, inputs: Iterable[tuple[int | None, int]]) -> dict[str, str]:
+    """Settings for a plan over inputs that this process holds, each with its rows and how often it is read: few enough are computed by one
+    task. None are given where that is not so.
 
     What is in one partition needs no shuffle to be joined or grouped, and no job to be broadcast.
     """
-    if rows is None or rows > ONE_TASK or not work.engine.settings.uses("sized_jobs"):
+    counts = [None if rows is None else rows * times for rows, times in inputs]
+    if not work.engine.settings.uses("sized_jobs") or any(c is None for c in counts):
         return {}
-    return IN_ONE | (INTERPRETED if rows <= FEW else COMPILED)
-
-
-ONE_TASK = 200_000
-IN_ONE = {
-    "spark__sql__adaptive__enabled": "false",
-    "spark__sql__shuffle__partitions": "1",
-    "spark__sql__optimizer__disableHints": "true",
-    "spark__sql__autoBroadcastJoinThreshold": "-1",
-}
-COMPILED = {"spark__sql__codegen__wholeStage": "true", "spark__sql__codegen__factoryMode": "FALLBACK"}
+    rows = sum(c or 0 for c in counts)
+    return {} if rows > ONE_TASK else IN_ONE | (INTERPRETED if rows <= FEW else COMPILED)

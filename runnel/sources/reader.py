@@ -100,7 +100,8 @@ class Reader:
         """Rows that this process holds, as a frame. Making one takes the thread's active session over; it is given back."""
         before = SparkSession.getActiveSession() or self.user
         try:
-            return self.session.createDataFrame(data, schema)
+            # Spark 4.1 takes a chunk without rows for the end of a table.
+            return self.session.createDataFrame(data.combine_chunks() if isinstance(data, pa.Table) else data, schema)
         finally:
             if not is_remote():
                 jvm: Any = before._jvm

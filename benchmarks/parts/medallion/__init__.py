@@ -4,16 +4,17 @@ A broker delivers changes of customers, accounts, companies and securities, and 
 *Bronze* cleans, *silver* gives versions their time by windows and joins facts to the version of their time, *gold* has dimensions, facts
 and reports. The whole pipeline exists three times: stream tables in mode AUTO, stream tables in mode FULL, and tables that are overwritten.
 The first batch is two years and loads them; a day that warms up is not counted; batches 2 and 3 are a day each, 1 / 730 of the first. The size
-is the number of trades.
+is the number of trades. Views are brought up to date one after the other in all three ways, so that their times can be compared and added up.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
+import runnel
 from benchmarks.bench import FEED, Bench
 from benchmarks.contest import facts_of
 from benchmarks.measure import Spent, Work
@@ -58,14 +59,15 @@ def measure(bench: Bench, options: Options) -> Iterator[Measured]:
             raw = stack.enter_context(bench.schema(f"raw_{size}"))
             schemas = {way: stack.enter_context(bench.schema(f"{way}_{size}")) for way in WAYS}
             views = needed(options.queries)
-            yield from _batches(bench, Deliveries(bench, raw, size), schemas, views)
+            one = stack.enter_context(closing(runnel.connect(bench.rn.spark, warehouse=bench.rn.folder, settings={"workers": 1})))
+            yield from _batches(bench, one, Deliveries(bench, raw, size), schemas, views)
             if size <= options.verify_up_to:
                 for name in views:
                     for way in MODES:
                         bench.check(f"{schemas[way]}.{name}")
 
 
-def _batches(bench: Bench, deliveries: Deliveries, schemas: dict[str, str], views: dict[str, str]) -> Iterator[Measured]:
+def _batches(bench: Bench, one: runnel.Runnel, deliveries: Deliveries, schemas: dict[str, str], views: dict[str, str]) -> Iterator[Measured]:
     size = deliveries.counts["trades"]
     deliveries.first()
     for name, sql in views.items():
@@ -78,7 +80,7 @@ def _batches(bench: Bench, deliveries: Deliveries, schemas: dict[str, str], view
     for day, batch in enumerate((None, *COUNTED)):
         deliveries.next(day)
         for way in (*WAYS[day % len(WAYS) :], *WAYS[: day % len(WAYS)]):
-            for name, spent in _brought(bench, way, schemas[way], {n: sql.format(raw=deliveries.schema) for n, sql in views.items()}):
+            for name, spent in _brought(bench, one, way, schemas[way], {n: sql.format(raw=deliveries.schema) for n, sql in views.items()}):
                 if batch:
                     yield Measured.of({"view": name, "rows": size, "batch": batch, "way": way}, spent, [spent.ms], facts_of([spent.result]))
         bench.say(f"batch {batch} refreshed" if batch else "warmed up")
@@ -90,14 +92,14 @@ def _load(bench: Bench, way: str, name: str, sql: str) -> Work:
     return lambda: bench.rn.sql(f"CREATE TABLE {name} USING delta AS {sql}")
 
 
-def _brought(bench: Bench, way: str, schema: str, views: dict[str, str]) -> Iterator[tuple[str, Spent]]:
+def _brought(bench: Bench, one: runnel.Runnel, way: str, schema: str, views: dict[str, str]) -> Iterator[tuple[str, Spent]]:
     """The whole pipeline of one way brought up to date: what each view took. Stream tables that belong together move at one cut, so that
-    they tell themselves what they took."""
+    they tell themselves what they took; `one` has a single worker."""
     if way not in MODES:
         for name, sql in views.items():
             yield name, bench.meter.run(lambda name=name, sql=sql: bench.rn.spark.sql(f"INSERT OVERWRITE {schema}.{name} {sql}"))  # type: ignore[misc]
         return
-    for record in bench.rn.refresh_all(names=[f"{schema}.{name}" for name in views]):
+    for record in one.refresh_all(names=[f"{schema}.{name}" for name in views]):
         assert isinstance(record, RefreshRecord), record
         spent = Spent(record.ms, record.jobs or 0, record.bytes_read or 0, record.bytes_written or 0, record)
         yield record.stream_table.rsplit(".", 1)[-1], spent

@@ -1,0 +1,121 @@
+"""Logs summed up by this process against the same sums made row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from runnel.algebra import WEIGHT, Column
+from runnel.differentiate.layout import LEVEL, Layout
+from runnel.sources import here
+from runnel.sources.bounds import Bound
+from runnel.sources.delta_log import DeltaLog
+
+ROWS = Layout("rows", (Column("k", "bigint"), Column("v", "string")), (), (), "SELECT k, v FROM content", (), finish_change="x")
+GROUPS = Layout("groups", (Column("k", "bigint"), Column("n", "decimal(12,2)")), ("k",), ("n",), "SELECT k, n FROM content", (), finish_change="x")
+ONE = Layout("groups", (Column("n", "decimal(12,2)"),), (), ("n",), "SELECT n FROM content", (), finish_change="x")
+TYPES = {"k": pa.int64(), "v": pa.string(), "n": pa.decimal128(12, 2), WEIGHT: pa.int64(), LEVEL: pa.string()}
+
+
+def write(path: Path, layout: Layout, rows: Iterable[Sequence[object]], level: str) -> list[str]:
+    """Append rows with their weights; the paths of the files."""
+    names = [*(c.name for c in layout.stored), WEIGHT]
+    before = set(DeltaTable(str(path)).file_uris()) if path.exists() else set()
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    table = pa.table(
+        {**{n: pa.array(c, TYPES[n]) for n, c in zip(names, columns, strict=True)}, LEVEL: pa.array([level] * len(columns[0]), TYPES[LEVEL])}
+    )
+    write_deltalake(str(path), table, mode="append", partition_by=[LEVEL])
+    return sorted(set(DeltaTable(str(path)).file_uris()) - before)
+
+
+def plain(rows: here.Rows | None) -> Counter:
+    assert rows is not None
+    return Counter(zip(*(rows.table[n].to_pylist() for n in rows.table.column_names), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rows_of_a_bag_come_as_often_as_their_weights_sum_up_to(tmp_path: Path, seed: int) -> None:
+    random, path = Random(seed), tmp_path / "t"
+    content = Counter((random.choice([1, 2, 3, None]), random.choice(["a", "b", None])) for _ in range(random.randint(1, 9)))
+    write(path, ROWS, [(*row, 1) for row in content.elements()], "base")
+    for _ in range(random.randint(0, 3)):
+        gone = Counter(random.sample(list(content.elements()), random.randint(0, content.total())))
+        came = Counter((random.choice([1, 2, 9]), random.choice(["a", "c"])) for _ in range(random.randint(0, 3)))
+        content = content - gone + came
+        write(path, ROWS, [*((*row, -n) for row, n in gone.items()), *((*row, n) for row, n in came.items())], "tail")
+    log = DeltaLog(str(path))
+    assert plain(here.of_content(log, log.version(), ROWS, ["k", "v"], [])) == content
+    assert plain(here.of_content(log, log.version(), ROWS, ["v"], [])) == Counter(v for k, v in content.elements() for v in [(v,)])
+    bound = Bound("k", "number", (2, 9), null=random.random() < 0.5)
+    near = Counter({row: n for row, n in content.items() if row[0] in (2, 9) or (row[0] is None and bound.null)})
+    assert plain(here.of_content(log, log.version(), ROWS, ["k", "v"], [bound])) == near
+    weights = Counter()
+    for (k, v, weight), times in plain(here.of_log(log, log.version(), ["k", "v"], [])).items():
+        weights[k, v] += weight * times
+    assert {row: n for row, n in weights.items() if n} == dict(content)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_groups_have_the_sums_of_their_partials_and_change_by_what_touches_them(tmp_path: Path, seed: int) -> None:
+    random, path = Random(seed), tmp_path / "t"
+    sums: dict[int | None, list] = {}
+
+    def rows(keys: Sequence[int | None]) -> list[tuple]:
+        return [(k, Decimal(random.randint(-500, 500)) / 100, random.choice([1, 1, 2])) for k in keys]
+
+    def add(found: list[tuple]) -> None:
+        for k, n, weight in found:
+            old = sums.setdefault(k, [Decimal(0), 0])
+            sums[k] = [old[0] + n, old[1] + weight]
+
+    base = rows([None, *range(random.randint(1, 6))])
+    write(path, GROUPS, base, "base")
+    add(base)
+    for _ in range(random.randint(0, 2)):
+        tail = rows(random.choices([None, 0, 1, 7], k=3)) + ([(2, -sums[2][0], -sums[2][1])] if 2 in sums else [])
+        write(path, GROUPS, tail, "tail")
+        add(tail)
+    log = DeltaLog(str(path))
+    version, before = log.version(), {k: tuple(s) for k, s in sums.items() if s[1] > 0}
+    assert plain(here.of_content(log, version, GROUPS, ["k"], [])) == Counter((k, *s) for k, s in before.items())
+    tail = rows(random.choices([None, 1, 8], k=2))
+    appended = write(path, GROUPS, tail, "tail")
+    add(tail)
+    touched = {k for k, _, _ in tail}
+    expected = Counter((k, before[k][0], -1) for k in touched & before.keys()) + Counter((k, sums[k][0], 1) for k in touched if sums[k][1] > 0)
+    assert plain(here.of_change(log, version, appended, GROUPS)) == expected
+
+
+def test_an_aggregate_without_keys_has_its_row_over_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(path, ONE, [], "base")
+    appended = write(path, ONE, [(Decimal("1.50"), 2)], "tail")
+    log = DeltaLog(str(path))
+    assert plain(here.of_content(log, 0, ONE, ["n"], [])) == Counter([(Decimal(0), 0)])
+    assert plain(here.of_content(log, 1, ONE, ["n"], [])) == Counter([(Decimal("1.50"), 2)])
+    assert plain(here.of_change(log, 0, appended, ONE)) == Counter([(Decimal(0), -1), (Decimal("1.50"), 1)])
+
+
+def test_what_is_large_or_could_differ_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    write(path, ROWS, [(k, "a", 1) for k in range(100)], "base")
+    log = DeltaLog(str(path))
+    monkeypatch.setattr(here, "IN_PLAN", 10)
+    assert here.of_content(log, 0, ROWS, ["k"], []) is None  # a plain base, all of which is wanted
+    assert here.of_content(log, 0, ROWS, ["k"], [Bound("k", "number", (3,), False)]).count == 1
+    monkeypatch.setattr(here, "BYTES", 10)
+    assert here.of_content(log, 0, ROWS, ["k"], [Bound("k", "number", (3,), False)]) is None
+    monkeypatch.undo()
+    floats = replace(ROWS, stored=(Column("k", "double"),))
+    table = pa.table({"k": [0.0, -0.0], WEIGHT: pa.array([1, -1]), LEVEL: ["base", "tail"]})
+    write_deltalake(str(tmp_path / "f"), table, partition_by=[LEVEL])
+    assert here.of_content(DeltaLog(str(tmp_path / "f")), 0, floats, ["k"], []) is None
