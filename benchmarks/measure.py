@@ -56,8 +56,9 @@ class Meter:
         ms = (time.perf_counter() - started) * 1000
         last = self._scheduler.numTotalJobs()
         read, written = self._bytes(range(first, last))
-        here = getattr(result, "bytes_written", None) if not written else None  # Spark counts nothing of what Runnel's own process writes
-        return Spent(round(ms, 1), last - first, read, here or written, result)
+        # Spark counts nothing of what Runnel's own process reads and writes.
+        here = getattr(result, "bytes_written", None) if not written else None
+        return Spent(round(ms, 1), last - first, read + getattr(result, "bytes_here", 0), here or written, result)
 
     def _bytes(self, jobs: Iterable[int]) -> tuple[int, int]:
         """Bytes read and written by the stages of some jobs; a stage that two jobs share counts once."""

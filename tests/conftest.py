@@ -37,3 +37,11 @@ def rn(tmp_path_factory: pytest.TempPathFactory):
     import runnel
 
     return runnel.connect(warehouse=str(tmp_path_factory.mktemp("warehouse")), config=TINY)
+
+
+@pytest.fixture(scope="session")
+def there(rn):
+    """The same with another connection, which leaves even the smallest tables to Spark, as large ones are."""
+    import runnel
+
+    return runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"disabled_optimisations": ("rows_here",)})

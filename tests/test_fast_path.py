@@ -1,6 +1,7 @@
 """The fast path stays fast: jobs, commits and bytes of a refresh may not rise, and a refresh beats a recompute with room for noise.
 
-Jobs and commits are exact and the same on every machine, bytes nearly so. When one of them falls, lower its limit here.
+Jobs and commits are exact and the same on every machine, bytes nearly so. When one of them falls, lower its limit here. Tables of this
+size are read by Runnel's own process; a second connection leaves them to Spark, as larger ones are.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ QUERIES = {
 }
 
 
+HERE = {"least": 0.13, "row_number": 0.26}
+"""The same as a share of the files that Runnel's own process reads, where it reads any; each refresh is one job then."""
+
+
 @pytest.fixture(scope="module")
 def shop(rn: runnel.Runnel) -> Iterator[runnel.Runnel]:
     """Facts in eight files of neighbouring keys, a name for each key, a stream table for each query; then 20 facts change."""
@@ -58,21 +63,24 @@ def shop(rn: runnel.Runnel) -> Iterator[runnel.Runnel]:
     rn.sql(f"CREATE TABLE groups {FEED} AS SELECT id AS k, concat('group ', id) AS name FROM range({ROWS // 50})")
     for name, limit in QUERIES.items():
         rn.create(name, limit.sql, mode="DIFFERENTIAL")
+        rn.create(f"{name}_there", limit.sql, mode="DIFFERENTIAL")
     rn.sql("UPDATE facts SET x = x + 1 WHERE id BETWEEN 100 AND 119")
     yield rn
     rn.sql("USE default")
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_jobs_commits_and_bytes(shop: runnel.Runnel, query: str) -> None:
-    limit, before = QUERIES[query], shop.status(query)["version"]
-    source = DeltaTable(f"{shop.folder}/fast_path.db/facts").get_add_actions(flatten=True)
-    sizes = [s.as_py() for s in source.column("size_bytes")]
-    spent = Meter(shop.spark).run(lambda: shop.refresh(query))
-    assert spent.result.action is Action.DIFFERENTIAL
-    assert spent.jobs <= limit.jobs
-    assert shop.status(query)["version"] == before + 1
-    assert spent.read <= limit.read * sum(sizes)
+def test_jobs_commits_and_bytes(shop: runnel.Runnel, there: runnel.Runnel, query: str) -> None:
+    limit = QUERIES[query]
+    for connection, name, jobs, read in ((shop, query, 1, HERE.get(query, limit.read)), (there, f"{query}_there", limit.jobs, limit.read)):
+        before = shop.status(name)["version"]
+        source = DeltaTable(f"{shop.folder}/fast_path.db/facts").get_add_actions(flatten=True)
+        sizes = [s.as_py() for s in source.column("size_bytes")]
+        spent = Meter(shop.spark).run(lambda connection=connection, name=name: connection.refresh(name))
+        assert spent.result.action is Action.DIFFERENTIAL
+        assert spent.jobs <= jobs, name
+        assert shop.status(name)["version"] == before + 1
+        assert spent.read <= read * sum(sizes), name
 
 
 def test_nothing_changed_costs_nothing(shop: runnel.Runnel) -> None:

@@ -30,25 +30,28 @@ def cases() -> list:
 
 
 @pytest.mark.parametrize("path", cases())
-def test_fixture_on_spark(path: Path, rn) -> None:
-    follow(path, rn, name_of(path).replace("/", "_"))
+def test_fixture_on_spark(path: Path, rn, there) -> None:
+    follow(path, rn, there, name_of(path).replace("/", "_"))
 
 
-def follow(path: Path, rn, schema: str) -> None:
-    """One fixture in a schema of its own."""
+def follow(path: Path, rn, there, schema: str) -> None:
+    """One fixture in a schema of its own; those of operators also without rows that this process reads."""
     fixture = parse(path.read_text())
     rn.sql(f"CREATE SCHEMA {schema}")
     rn.sql(f"USE {schema}")
     for sql in creation(fixture):
         rn.sql(sql)
-    rn.create("result", fixture.query, mode="DIFFERENTIAL")
+    connections = {"result": rn, **({"result_there": there} if path.parent.name == "algebra" else {})}
+    for name in connections:
+        rn.create(name, fixture.query, mode="DIFFERENTIAL")
     for changes, before, action, content in refreshes(fixture):
         for change in changes:
             for sql in statements(fixture.table(change.table), change, before[change.table]):
                 rn.sql(sql)
-        record = rn.refresh("result")
-        assert record.action == action, record
-        check(rn, fixture, content)
+        for name, connection in connections.items():
+            record = connection.refresh(name)
+            assert record.action == action, record
+            check(rn, name, fixture, content)
     if path.parent.name == "algebra":
         assert rn.verify("result").ok
 
@@ -70,8 +73,8 @@ def reads(fixture: Fixture, changes: list[Change]) -> bool:
     return any(commit.action == "DIFFERENTIAL" and changed & {c.table for c in commit.changes} for commit in fixture.commits)
 
 
-def check(rn, fixture: Fixture, expected: list) -> None:
-    frame = rn.table("result")
+def check(rn, name: str, fixture: Fixture, expected: list) -> None:
+    frame = rn.table(name)
     assert [c.lower() for c in frame.columns] == [c.lower() for c in fixture.columns]
     found = [row_text(tuple(row)) for row in frame.collect()]
     assert same_text(found, expected), f"\nfound    {sorted(found)}\nexpected {expected}"

@@ -58,5 +58,5 @@ def test_gathered_rows_give_the_same_result(rn, eager: list, monkeypatch: pytest
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [p for folder in ("joins", "subqueries") for p in fixtures(folder)], ids=name_of)
-def test_fixtures_with_gathered_rows(path: Path, rn, eager: list) -> None:
-    follow(path, rn, f"gathered_{name_of(path).replace('/', '_')}")
+def test_fixtures_with_gathered_rows(path: Path, rn, there, eager: list) -> None:
+    follow(path, rn, there, f"gathered_{name_of(path).replace('/', '_')}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import cycle
 from random import Random
 
 import pytest
@@ -37,18 +38,19 @@ COMMITS = (
 )
 
 
-def test_generated_on_spark(rn) -> None:
-    follow_all(rn, "generated", range(QUICK))
+def test_generated_on_spark(rn, there) -> None:
+    follow_all(rn, there, "generated", range(QUICK))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(1, 20))
-def test_more_generated_on_spark(rn, part: int) -> None:
-    follow_all(rn, f"generated_{part}", range(part * QUICK, (part + 1) * QUICK))
+def test_more_generated_on_spark(rn, there, part: int) -> None:
+    follow_all(rn, there, f"generated_{part}", range(part * QUICK, (part + 1) * QUICK))
 
 
-def follow_all(rn, schema: str, seeds: range) -> None:
-    """Every query is created, then refreshed and verified after each round; all failures are told at the end."""
+def follow_all(rn, there, schema: str, seeds: range) -> None:
+    """Every query is created, then refreshed and verified after each round; all failures are told at the end. Every other one is refreshed
+    without rows that this process reads."""
     rn.sql(f"CREATE SCHEMA {schema}")
     rn.sql(f"USE {schema}")
     random = Random(seeds.start)
@@ -61,8 +63,8 @@ def follow_all(rn, schema: str, seeds: range) -> None:
     for round_, statements in enumerate(COMMITS):
         for statement in statements:
             rn.sql(statement)
-        for name, query in queries.items():
-            if name not in failures and (why := attempt(lambda n=name, q=query: refresh(rn, n, q))):
+        for (name, query), connection in zip(queries.items(), cycle((rn, there)), strict=False):
+            if name not in failures and (why := attempt(lambda c=connection, n=name, q=query: refresh(c, n, q))):
                 failures[name] = f"round {round_}: {why}"
     assert not failures, "\n\n".join(f"{name}: {queries[name].sql}\n  {why}" for name, why in failures.items())
 

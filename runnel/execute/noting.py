@@ -103,6 +103,7 @@ def _costs(work: Work) -> dict[str, Any]:
     at_hand = sum(h.table.num_rows for h in work.held.values()) if work.decision.action is Action.DIFFERENTIAL else 0
     return {
         "bytes_read": estimate.bytes if estimate else None,
+        "bytes_here": work.bytes_here,
         "rows_read": spent.rows_read + at_hand if spent else None,
         "bytes_written": sum(a.size for a in work.written.adds) or (spent.bytes_written if spent else None),
         "executor_ms": spent.executor_ms if spent else None,

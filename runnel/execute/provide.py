@@ -24,10 +24,11 @@ from runnel.tables.content import content_sql
 
 @dataclass(frozen=True)
 class Provided:
-    """A relation, and the number of its rows where this process holds them or wrote them down."""
+    """A relation, the number of its rows where this process holds them or wrote them down, and the bytes that it read for them."""
 
     frame: DataFrame
     rows: int | None = None
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Provider:
     def provide(self, want: Want) -> Provided:
         """A relation with what is wanted, and how many rows it has where this process holds them."""
         given = self._here(want)
-        return Provided(given.frame, given.rows) if given is not None else Provided(self._frame(want))
+        return Provided(given.frame, given.rows, given.bytes) if given is not None else Provided(self._frame(want))
 
     def _here(self, want: Want) -> Given | None:
         if want.source in clock.TYPES:
@@ -71,7 +72,7 @@ class Provider:
             rows = here.of_log(log, self.version, names, bounds)
         else:
             rows = here.of_content(log, self.version, layout, names, bounds)
-        return Given(self.reader.given(rows.table, rows.schema, self._folder), rows.count) if rows is not None and rows.count <= ROWS else None
+        return self.reader.giving(rows, self._folder) if rows is not None and rows.count <= ROWS else None
 
     def _frame(self, want: Want) -> DataFrame:
         """The same as Spark reads it."""

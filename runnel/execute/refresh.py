@@ -325,6 +325,7 @@ def provide(work: Work) -> dict[str, str]:
         found = {i.name: Provided(gathered[i.name]) if i.name in gathered else provider.provide(i.want) for i in work.plan.inputs}
         if work.decision.action is not Action.DIFFERENTIAL and not work.first:
             found[STORED] = provider.provide(Want(LOG, Face.BEFORE))
+        work.bytes_here = sum(p.bytes for p in found.values())
         uses = {i.name: max(1, i.uses) for i in work.plan.inputs}
         settings = alone(work, [(p.rows, uses.get(name, 1)) for name, p in found.items()])
         for name, provided in found.items():

@@ -65,9 +65,9 @@ class RefreshRecord:
     (an UPDATE is two), `rows_out` the rows appended to the backing table; both are None when unknown.
 
     What it cost: `bytes_read` are the files that the plan names, as their logs count them; `rows_read`, `bytes_written` and
-    `executor_ms` are what Spark counted, None where it cannot be asked. `estimated_ms` is what the model said of the
-    action taken, `recompute_ms` and `recompute_bytes` what a recompute was expected to take at that moment, and `ratio`
-    the changed share of the changed sources.
+    `executor_ms` are what Spark counted, None where it cannot be asked, `bytes_here` are of files of tables that this process read.
+    `estimated_ms` is what the model said of the action taken, `recompute_ms` and `recompute_bytes` what a recompute was expected to take
+    at that moment, and `ratio` the changed share of the changed sources.
     """
 
     stream_table: str
@@ -92,6 +92,7 @@ class RefreshRecord:
     recompute_ms: float | None = None
     recompute_bytes: int | None = None
     ratio: float | None = None
+    bytes_here: int = 0
 
     @property
     def work_ms(self) -> float:

@@ -129,8 +129,8 @@ class DeltaSource:
         if near is None:
             return None
         schema = StructType([f for f in self._schema().fields if f.name.lower() in wanted])
-        rows = here.of_files([self.log.full_path(f["path"]) for f in near], schema, bounds)
-        return Given(reader.given(rows.table, rows.schema, folder), rows.count) if rows is not None and rows.count <= ROWS else None
+        rows = here.of_files(self.log, near, schema, bounds)
+        return reader.giving(rows, folder) if rows is not None and rows.count <= ROWS else None
 
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
         bounds, files = self._fitting(bounds), self._files(version)

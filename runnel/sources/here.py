@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +36,8 @@ class Rows:
 
     table: pa.Table
     schema: StructType
+    bytes: int = 0
+    """Of the files that they were read from."""
 
     @property
     def count(self) -> int:
@@ -43,16 +45,20 @@ class Rows:
 
     def under(self, names: Mapping[str, str]) -> Rows:
         """The columns under other names, in lower case what they are here."""
-        return Rows(under(self.table, names), typed(self.schema, names))
+        return Rows(under(self.table, names), typed(self.schema, names), self.bytes)
 
 
 def worth_reading(files: Sequence[Mapping[str, Any]], bounds: Sequence[Bound], summed: bool = False) -> list[Mapping[str, Any]] | None:
     """The files near the bounds, if this process should read them: small ones that bring few rows, or whose rows have to be summed up."""
     near = [f for f in files if all(b.meets_file(f) for b in bounds)]
-    if sum(f["size_bytes"] for f in near) > BYTES:
+    if _size(near) > BYTES:
         return None
     rows = sum(f["num_records"] or 0 for f in near)
     return near if summed or rows <= IN_PLAN or _expected(near, bounds) <= max(IN_PLAN, WORTH * rows) else None
+
+
+def _size(files: Sequence[Mapping[str, Any]]) -> int:
+    return sum(f["size_bytes"] for f in files)
 
 
 def _expected(files: Sequence[Mapping[str, Any]], bounds: Sequence[Bound]) -> float:
@@ -61,11 +67,12 @@ def _expected(files: Sequence[Mapping[str, Any]], bounds: Sequence[Bound]) -> fl
     return min(kept, default=float("inf"))
 
 
-def of_files(paths: Sequence[str], schema: StructType, bounds: Sequence[Bound]) -> Rows | None:
-    """The rows of plain files in some columns; those beyond the bounds are left out."""
+def of_files(log: DeltaLog, files: Sequence[Mapping[str, Any]], schema: StructType, bounds: Sequence[Bound]) -> Rows | None:
+    """The rows of plain files of a table in some columns; those beyond the bounds are left out."""
     if not schema.fields or not holdable(schema):
         return None
-    return Rows(_near([Part(p, 1) for p in paths], schema, bounds).drop_columns([WEIGHT]), schema)
+    rows = _near([Part(log.full_path(f["path"]), 1) for f in files], schema, bounds)
+    return Rows(rows.drop_columns([WEIGHT]), schema, _size(files))
 
 
 def of_log(log: DeltaLog, version: int, columns: Collection[str], bounds: Sequence[Bound]) -> Rows | None:
@@ -73,9 +80,8 @@ def of_log(log: DeltaLog, version: int, columns: Collection[str], bounds: Sequen
     found = _levels(log, version, columns, bounds)
     if found is None:
         return None
-    base, tail, schema = found
-    weight = StructField(WEIGHT, LongType())
-    return Rows(pa.concat_tables([base, tail]), StructType([*schema.fields, weight]))
+    base, tail, schema, size = found
+    return Rows(pa.concat_tables([base, tail]), StructType([*schema.fields, StructField(WEIGHT, LongType())]), size)
 
 
 def of_content(log: DeltaLog, version: int, layout: Layout, columns: Collection[str], bounds: Sequence[Bound]) -> Rows | None:
@@ -87,10 +93,9 @@ def of_content(log: DeltaLog, version: int, layout: Layout, columns: Collection[
     found = _levels(log, version, {c.name for c in layout.stored} if groups else columns, bounds)
     if found is None:
         return None
-    base, tail, schema = found
-    if groups:
-        return _summed(base, tail, schema, layout)
-    return _netted(base, tail, schema)
+    base, tail, schema, size = found
+    rows = _summed(base, tail, schema, layout) if groups else _netted(base, tail, schema)
+    return None if rows is None else replace(rows, bytes=size)
 
 
 def of_change(log: DeltaLog, before: int, appended: Sequence[str], layout: Layout) -> Rows | None:
@@ -139,8 +144,8 @@ def _face(groups: pa.Table, schema: pa.Schema, prefix: str, weight: int, layout:
 
 def _levels(
     log: DeltaLog, version: int, columns: Collection[str], bounds: Sequence[Bound], summed: bool = False
-) -> tuple[pa.Table, pa.Table, StructType] | None:
-    """Base and tail of a log in some columns, with weights; None where this process cannot read them or should not."""
+) -> tuple[pa.Table, pa.Table, StructType, int] | None:
+    """Base and tail of a log in some columns, with weights, and the bytes of their files; None where this process cannot read them or should not."""
     files = log.plain_files(version, partitioned=True) if log.local is not None else None
     if files is None:
         return None
@@ -153,7 +158,7 @@ def _levels(
     if not schema.fields or len(schema.fields) < len(wanted) or not holdable(schema):
         return None
     parts = {level: [Part(log.full_path(f["path"]), None) for f in near if f[f"partition.{LEVEL}"] == level] for level in (BASE, TAIL)}
-    return _near(parts[BASE], schema, bounds), _near(parts[TAIL], schema, bounds), schema
+    return _near(parts[BASE], schema, bounds), _near(parts[TAIL], schema, bounds), schema, _size(near)
 
 
 def _near(parts: Sequence[Part], schema: StructType, bounds: Sequence[Bound]) -> pa.Table:

@@ -20,7 +20,7 @@ from pyspark.sql.utils import is_remote
 from sqlglot import exp
 
 from runnel.sources.held import holdable
-from runnel.sources.here import IN_PLAN
+from runnel.sources.here import IN_PLAN, Rows
 
 KERNEL = "spark.databricks.delta.v2.enableMode"
 FOLLOWED = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.cteRecursionLevelLimit", "spark.sql.cteRecursionRowLimit")
@@ -38,10 +38,11 @@ above unions. Where unions meet, CombineUnions pushes them too."""
 
 @dataclass(frozen=True)
 class Given:
-    """A relation made of rows that this process holds or wrote: how many."""
+    """A relation made of rows that this process holds or wrote: how many, and the bytes that it read for them."""
 
     frame: DataFrame
     rows: int
+    bytes: int = 0
 
 
 class Reader:
@@ -119,6 +120,10 @@ class Reader:
         path = f"{folder}/{next(self._numbers)}.parquet"
         pq.write_table(data, path, compression="snappy", coerce_timestamps="us", row_group_size=IN_PLAN * 5)
         return self.session.read.schema(schema).parquet(path)
+
+    def giving(self, rows: Rows, folder: str) -> Given:
+        """Rows that this process read, as a relation."""
+        return Given(self.given(rows.table, rows.schema, folder), rows.count, rows.bytes)
 
     def adopted(self, frame: DataFrame) -> DataFrame | None:
         """A frame that may be of another reader's session as one of this; None where it has to be made again.

@@ -114,12 +114,12 @@ class StreamTableSource:
         if rows is None or rows.count > ROWS:
             return None
         if self.layout.renames:
-            rows = rows.under(names)
-            return Given(reader.given(rows.table, rows.schema, folder), rows.count)
+            return reader.giving(rows.under(names), folder)
         with reader.lock:
-            view = reader.register(reader.given(rows.table, rows.schema, folder))
+            given = reader.giving(rows, folder)
+            view = reader.register(given.frame)
             finished = reader.session.sql(f"WITH {CONTENT} AS (SELECT * FROM {view}) SELECT * FROM ({self.layout.finish}) AS finished")
-        return Given(finished, rows.count)
+        return replace(given, frame=finished)
 
     def _stored_names(self, columns: Collection[str]) -> dict[str, str]:
         """Of columns that users see and that are stored as they are, the stored ones."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from runnel.execute.history import Past, Prediction, Sample, lost, past_of, predict_differential, predict_full, tuned_ceiling
+from runnel.execute.history import Past, Prediction, Sample, lost, past_of, predict_differential, predict_full, tuned_ceiling, untried
 from runnel.observe.record import Action, RefreshRecord, Stage
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -207,3 +207,11 @@ def test_the_ceiling_follows_what_was_measured() -> None:
 
 def test_the_ceiling_stays_while_full_is_only_estimated() -> None:
     assert tuned_ceiling(past(with_ratio(0.3, 500)), 0.15, Prediction(1000.0, "estimated")) == 0.15
+
+
+def test_a_full_that_was_never_measured_makes_a_difference_that_the_first_load_did_not_make() -> None:
+    load = Sample(Action.FULL, 3900.0, modelled=350.0)
+    changes = (Sample(Action.DIFFERENTIAL, 4900.0, 508.0, rows=1271), Sample(Action.DIFFERENTIAL, 2350.0, 508.0, rows=1291))
+    past = Past(changes, load, age_seconds=600.0)
+    assert untried(past, 1276, 850.0, 500.0) is None
+    assert untried(Past(changes, Sample(Action.FULL, 1200.0, modelled=350.0), 600.0), 1276, 850.0, 500.0) is not None
