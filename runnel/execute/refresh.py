@@ -266,8 +266,11 @@ def write(work: Work) -> None:
     if work.empty or not work.direct:
         return
     size = sized(work)
-    with work.engine.reader.lock, work.engine.reader.configured(**size.settings), work.engine.reader.configured(**provide(work)):
-        work.written = work.backing.write(change_of(work), BASE if work.first else TAIL, work.note.epoch + 1, size.here)
+    reader, level = work.engine.reader, BASE if work.first else TAIL
+    with reader.lock, reader.configured(**size.settings):
+        in_one = provide(work)
+        with reader.configured(**in_one):
+            work.written = work.backing.write(change_of(work), level, work.note.epoch + 1, size.here or bool(in_one))
 
 
 def commit(work: Work) -> None:
@@ -280,10 +283,9 @@ def commit(work: Work) -> None:
         schema = work.swap.schema if work.swap is not None and work.relaid else None
         work.committed = work.backing.commit(work.version, work.written, note, anew, schema)
     else:
-        with work.engine.reader.lock, work.engine.reader.configured(**sized(work).settings):
-            provide(work)
-            rows = change_of(work)
-            work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, rows, BASE if work.first else TAIL, note, anew)
+        reader, level = work.engine.reader, BASE if work.first else TAIL
+        with reader.lock, reader.configured(**sized(work).settings), reader.configured(**provide(work)):
+            work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, change_of(work), level, note, anew)
         work.written = Written((), sum(count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
     if work.swap is not None:
         take_over(work.engine, work.backing, work.swap.old.id)

@@ -114,10 +114,10 @@ class Bound:
         [True, False, True]
         """
         own, values = column.cast(ARROW[self.kind]), self._array
-        if self.side is not Side.EQUAL:
-            within = pc.greater_equal(own, values[0]) if self.side is Side.FROM else pc.less_equal(own, values[0])
-        else:
+        if self.side is Side.EQUAL or not self.values:
             within = pc.is_in(own, value_set=values)
+        else:
+            within = pc.greater_equal(own, values[0]) if self.side is Side.FROM else pc.less_equal(own, values[0])
         return pc.or_(pc.fill_null(within, False), pc.is_null(own)) if self.null else pc.fill_null(within, False)
 
     @cached_property
