@@ -118,7 +118,7 @@ class Runnel:
         self.folder = folder
         self.settings = settings
         self._catalog_url = catalog_url
-        self._engine = Engine(spark, settings, Catalog.open(catalog_url), Reader(spark, settings.kernel_reads))
+        self._engine = Engine(spark, settings, Catalog.open(catalog_url), Reader(spark, settings.kernel_reads, settings.uses("rows_here")))
         self._workers = Workers(self._engine, settings.workers - 1)  # this thread works too
         self._engine.hire = self._workers.hire
         self._warehouse = Warehouse(spark, folder) if embedded and _in_memory(spark) else None

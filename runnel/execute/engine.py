@@ -84,7 +84,9 @@ class Engine:
 
     def worker(self) -> Engine:
         """An engine for one thread: with a reading session and a scheduler pool of its own, everything else shared."""
-        return replace(self, reader=Reader(self.spark, self.settings.kernel_reads), pool=f"runnel-{next(self._workers)}")
+        return replace(
+            self, reader=Reader(self.spark, self.settings.kernel_reads, self.settings.uses("rows_here")), pool=f"runnel-{next(self._workers)}"
+        )
 
     def jobs(self, name: str) -> Jobs:
         """The Spark jobs of one piece of work on a stream table."""

@@ -338,8 +338,8 @@ def provide(work: Work) -> dict[str, str]:
 def _provider(work: Work) -> Provider:
     settings, facts = work.engine.settings, {f.key: f for f in work.facts}
     columns = columns_read(work.engine.root(work.backing.definition).maintained)
-    prunes, reads = settings.uses("near_files"), settings.uses("rows_here")
-    return Provider(work.engine.reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, columns, prunes, reads)
+    prunes = settings.uses("near_files")
+    return Provider(work.engine.reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, columns, prunes)
 
 
 def change_of(work: Work) -> DataFrame:

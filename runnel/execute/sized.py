@@ -23,7 +23,7 @@ HERE, ALONE, BESIDE = 64 << 10, 40_000, 32 << 20
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
 COMPILED = {"spark__sql__codegen__wholeStage": "true", "spark__sql__codegen__factoryMode": "FALLBACK"}
 ONE_TASK = 200_000
-"""Rows, all readings of them together, up to which one task computes a plan."""
+"""Rows, all readings of them together, up to which one task computes a plan. A choice, not yet a measurement of ours."""
 IN_ONE = {
     "spark__sql__adaptive__enabled": "false",
     "spark__sql__shuffle__partitions": "1",

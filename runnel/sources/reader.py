@@ -46,11 +46,13 @@ class Given:
 
 
 class Reader:
-    """Reads Delta tables at given versions. `kernel` turns the faster connector on; what it cannot read, the plain one reads."""
+    """Reads Delta tables at given versions. `kernel` turns the faster connector on; what it cannot read, the plain one reads. `here` allows
+    this process to read small tables itself."""
 
-    def __init__(self, spark: SparkSession, kernel: bool) -> None:
+    def __init__(self, spark: SparkSession, kernel: bool, here: bool = True) -> None:
         self.user = spark
         self.kernel = kernel
+        self.here = here
         self.session = self._opened()
         self.lock = threading.RLock()
         self._numbers = itertools.count(1)

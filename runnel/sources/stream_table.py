@@ -159,7 +159,7 @@ class StreamTableSource:
         if facts.via == SWAP or not now.layout.finish_change:
             after, before = self.at(reader, facts.after), self.at(reader, facts.before)
             return _signed(after, 1).unionByName(_signed(before, -1))
-        found = now._change_here(facts) if self.few(facts) else None
+        found = now._change_here(facts) if reader.here and self.few(facts) else None
         if found is not None:
             return now._finished(reader, reader.rows(found.table, found.schema))
         rows = now.log_rows(reader, facts.before, facts.after)
