@@ -46,6 +46,8 @@ class Provider:
     columns: Mapping[str, frozenset[str]]
     """The columns that the query reads of each source."""
     prunes: bool = True
+    reads: bool = True
+    """Whether this process may read rows of tables itself."""
 
     def provide(self, want: Want) -> Provided:
         """A relation with what is wanted, and how many rows it has where this process holds them."""
@@ -58,7 +60,7 @@ class Provider:
         if want.face is Face.CHANGE:
             held = self.held.get(want.source)
             return self._rows(held, want) if held is not None else None
-        if self._folder is None or not self.reader.here:
+        if self._folder is None or not self.reads:
             return None
         bounds = bounds_of(want, self.held) if self.prunes else []
         if want.source != STORED:

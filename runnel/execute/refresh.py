@@ -37,7 +37,7 @@ from runnel.execute.prepare import Prepared, prepare
 from runnel.execute.provide import Provided, Provider
 from runnel.execute.query import pinned_query
 from runnel.execute.records import finish_orphans
-from runnel.execute.sized import alone, sized
+from runnel.execute.sized import alone, reads_here, sized
 from runnel.execute.trouble import runtime
 from runnel.execute.weigh import weigh
 from runnel.execute.work import Swap, Work
@@ -336,10 +336,9 @@ def provide(work: Work) -> dict[str, str]:
 
 
 def _provider(work: Work) -> Provider:
-    settings, facts = work.engine.settings, {f.key: f for f in work.facts}
-    columns = columns_read(work.engine.root(work.backing.definition).maintained)
-    prunes = settings.uses("near_files")
-    return Provider(work.engine.reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, columns, prunes)
+    facts, columns = {f.key: f for f in work.facts}, columns_read(work.engine.root(work.backing.definition).maintained)
+    prunes, reads = work.engine.settings.uses("near_files"), work.engine.reader.here and reads_here(work)
+    return Provider(work.engine.reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, columns, prunes, reads)
 
 
 def change_of(work: Work) -> DataFrame:

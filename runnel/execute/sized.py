@@ -22,6 +22,9 @@ HERE, ALONE, BESIDE = 64 << 10, 40_000, 32 << 20
 """Bytes of tables computed anew, changed rows alone, and bytes of tables beside few of them, up to which this process writes the file."""
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
 COMPILED = {"spark__sql__codegen__wholeStage": "true", "spark__sql__codegen__factoryMode": "FALLBACK"}
+TOUCHING = 20_000
+"""Changed rows of a source up to which this process reads the rows that they touch. Beyond it they are so many that Spark's tasks read them as
+fast as one process does: a choice, not yet a measurement of ours."""
 ONE_TASK = 200_000
 """Rows, all readings of them together, up to which one task computes a plan. A choice, not yet a measurement of ours."""
 IN_ONE = {
@@ -64,6 +67,14 @@ def sized(work: Work) -> Sized:
     read += 0 if all(t in work.sources for t in tables) else work.backing.log.size()
     here = changed <= (FEW if tables else ALONE) and read <= BESIDE
     return Sized(settings | INTERPRETED if changed <= FEW and read <= TINY else settings, here)
+
+
+def reads_here(work: Work) -> bool:
+    """Whether this process shall read small tables itself: for few changed rows, or to compute anew, where sums of tails are made on the way."""
+    if work.decision.action is not Action.DIFFERENTIAL:
+        return True
+    changed = [f.rows if f.net is None else f.net for f in work.facts if f.changed]
+    return all(rows is not None and rows <= TOUCHING for rows in changed)
 
 
 def alone(work: Work, inputs: Iterable[tuple[int | None, int]]) -> dict[str, str]:
