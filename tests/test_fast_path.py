@@ -49,12 +49,12 @@ QUERIES = {
 }
 
 
-HERE = {"least": 0.13, "row_number": 0.26}
-"""The same as a share of the files that Runnel's own process reads, where it reads any; each refresh is one job then."""
+HERE = {"least": 0.14}
+"""The same where Runnel's own process reads: of files it counts all columns, here one of eight. Each refresh is one job then."""
 
 
 @pytest.fixture(scope="module")
-def shop(rn: runnel.Runnel) -> Iterator[runnel.Runnel]:
+def shop(rn: runnel.Runnel, there: runnel.Runnel) -> Iterator[runnel.Runnel]:
     """Facts in eight files of neighbouring keys, a name for each key, a stream table for each query; then 20 facts change."""
     rn.sql("CREATE SCHEMA fast_path")
     rn.sql("USE fast_path")
@@ -63,7 +63,7 @@ def shop(rn: runnel.Runnel) -> Iterator[runnel.Runnel]:
     rn.sql(f"CREATE TABLE groups {FEED} AS SELECT id AS k, concat('group ', id) AS name FROM range({ROWS // 50})")
     for name, limit in QUERIES.items():
         rn.create(name, limit.sql, mode="DIFFERENTIAL")
-        rn.create(f"{name}_there", limit.sql, mode="DIFFERENTIAL")
+        there.create(f"{name}_there", limit.sql, mode="DIFFERENTIAL")
     rn.sql("UPDATE facts SET x = x + 1 WHERE id BETWEEN 100 AND 119")
     yield rn
     rn.sql("USE default")
