@@ -15,7 +15,7 @@ from sqlglot import exp
 from runnel.algebra.node import Column, Face, Node, col, joined, named, references, select, table
 from runnel.algebra.since import Back, looks_back
 from runnel.algebra.steps import Steps
-from runnel.algebra.want import Origin
+from runnel.algebra.want import Origin, Within
 
 FIRST, BACK = "__runnel_first", "__runnel_back"
 FAR = 16
@@ -68,11 +68,17 @@ class Window(Node):
     def _later(self, steps: Steps, touched: str, back: Back) -> str:
         """The law for windows that only look back: after - before of the rows from the first changed one of their partition on."""
         first = self._first(steps, back)
-        now = self._since(steps, steps.restrict(self.child, Face.AFTER, self.keys, touched), first, back)
+        now = self._since(steps, self._near(steps, Face.AFTER, touched), first, back)
         if steps.stores(self):
             return steps.replaced(self, now, self.keys, first, since=(back.column, FIRST))
-        was = self._since(steps, steps.restrict(self.child, Face.BEFORE, self.keys, touched), first, back)
+        was = self._since(steps, self._near(steps, Face.BEFORE, touched), first, back)
         return steps.difference(self, now, was)
+
+    def _near(self, steps: Steps, face: Face, touched: str) -> str:
+        """Rows of touched partitions, and of a table maybe others: those are left out where rows meet the first changed one."""
+        if self.child.children:
+            return steps.restrict(self.child, face, self.keys, touched)
+        return steps.near(self.child, face, Within.each({k: steps.origins(touched, k) for k in self.keys}))
 
     def _first(self, steps: Steps, back: Back) -> str:
         """The touched partitions, each with the least value that the first order column has in a changed row; NULL if that is NULL."""

@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from runnel.algebra import STORED, WEIGHT, Face
-from runnel.algebra.want import Want
+from runnel.algebra.want import Side, Want
 from runnel.bind import clock
 from runnel.execute.near import bounds_of, version_of
 from runnel.sources import here
@@ -105,7 +105,9 @@ class Provider:
         """What is stored before this refresh: the log with its weights, or summed up to rows."""
         log = self.reader.table(self.backing.path, self.version)
         if want.face is Face.BEFORE:
-            return reduce(DataFrame.where, (b.predicate() for b in bounds_of(want, self.held)), log) if self.prunes else log
+            # Ranges only: with a list of values Spark broadcasts the touched keys once more than without it.
+            ranges = [b.predicate() for b in bounds_of(want, self.held) if b.side is not Side.EQUAL] if self.prunes else []
+            return reduce(DataFrame.where, ranges, log)
         return self.reader.session.sql(content_sql(self.backing.definition.layout, self.reader.register(log), self.note.log_facts))
 
     def _moment(self, kind: str, face: Face) -> DataFrame:
