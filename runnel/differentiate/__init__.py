@@ -6,6 +6,6 @@ facts). No pyspark here; the SQL runs on Spark and, transpiled, on DuckDB.
 
 from runnel.differentiate.arbitrary import arbitrary_columns
 from runnel.differentiate.layout import Layout
-from runnel.differentiate.plan import ChangePlan, InputFace, Root, differentiate, recompute, root_of, rows_layout
+from runnel.differentiate.plan import ChangePlan, InputFace, Part, Root, differentiate, recompute, root_of, rows_layout
 
-__all__ = ["ChangePlan", "InputFace", "Layout", "Root", "arbitrary_columns", "differentiate", "recompute", "root_of", "rows_layout"]
+__all__ = ["ChangePlan", "InputFace", "Layout", "Part", "Root", "arbitrary_columns", "differentiate", "recompute", "root_of", "rows_layout"]

@@ -38,6 +38,16 @@ class InputFace:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One statement of a plan: what it makes is read by later parts under `name`, which the last one has not."""
+
+    name: str
+    sql: str
+    reads: tuple[tuple[str, int], ...]
+    """The inputs and earlier parts that it reads, and how often when it runs."""
+
+
+@dataclass(frozen=True)
 class ChangePlan:
     """One SQL statement whose rows are appended to the backing table: the stored columns and a weight.
 
@@ -48,7 +58,7 @@ class ChangePlan:
     sql: str
     inputs: tuple[InputFace, ...]
     facts: Facts
-    parts: tuple[tuple[str, str], ...] = ()
+    parts: tuple[Part, ...] = ()
     wide: frozenset[str] = frozenset()
     """The parts whose size follows the tables and not the change."""
 
@@ -242,15 +252,17 @@ def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
     shared = _shared(steps, reads, uses, needed)
     open_reads = {n: r for n, r in reads.items() if n not in shared}
 
-    def part(text: _Text) -> str:
+    def part(name: str, text: _Text) -> Part:
         own = _needed(open_reads, text.reads)
-        return _statement([(n, t) for n, t in texts.items() if n in own], text)
+        runs = Counter(text.reads)
+        for step in reversed([n for n in texts if n in own]):
+            for read in reads[step]:
+                runs[read] += runs[step]
+        sql = _statement([(n, t) for n, t in texts.items() if n in own], text)
+        return Part(name, sql, tuple((n, times) for n, times in runs.items() if n not in own))
 
-    parts = (*((name, part(texts[name])) for name in shared), ("", part(last)))
-    runs = Counter(last.reads)
-    for name in reversed([n for n in texts if n in needed]):
-        for read in reads[name]:
-            runs[read] += 1 if name in shared else runs[name]
+    parts = (*(part(name, texts[name]) for name in shared), part("", last))
+    runs = sum((Counter(dict(p.reads)) for p in parts), Counter[str]())
     inputs = tuple(InputFace(want, name, runs[name]) for want, name in steps.inputs.items())
     whole = _statement([(n, t) for n, t in texts.items() if n in needed], last)
     return ChangePlan(whole, inputs, steps.facts, parts, frozenset(steps.wide.intersection(shared)))

@@ -135,7 +135,7 @@ def differential(
     plan: ChangePlan, tables: Mapping[str, Size], changed: Mapping[str, int | None], stored: Size, pruned: Pruned | None = None
 ) -> Estimate:
     """The cost of applying the sources' changes: faces at the size of their tables as often as they are read, changes at their own."""
-    text = "\n".join(sql for _, sql in plan.parts) or plan.sql
+    text = "\n".join(p.sql for p in plan.parts) or plan.sql
     sizes = {**tables, STORED: stored}
     shuffled = not plan.facts.small and "JOIN" in text
     pruned = pruned or Pruned()

@@ -82,7 +82,7 @@ def _reading(engine: Engine, work: Work) -> str:
         f"commits: {'written by Spark as Parquet, committed by delta-rs' if work.direct else 'by the writer of Delta Lake'}",
     ]
     if work.plan is not None and len(work.plan.parts) > 1:
-        lines.append(f"steps computed once and shared: {', '.join(name for name, _ in work.plan.parts[:-1])}")
+        lines.append(f"steps computed once and shared: {', '.join(p.name for p in work.plan.parts[:-1])}")
     faces = {(i.source, i.face) for i in work.plan.inputs} if work.plan else set()
     for fact in work.facts:
         if fact.changed and (fact.key, Face.CHANGE) in faces:

@@ -20,6 +20,7 @@ from runnel.algebra import WEIGHT, Face
 from runnel.algebra.want import Side
 from runnel.differentiate import InputFace
 from runnel.execute.near import values_among, version_of
+from runnel.execute.provide import Provided
 from runnel.sources.bounds import Bound
 from runnel.sources.facts import SourceFacts
 from runnel.sources.held import ROWS, Held, collect
@@ -83,17 +84,17 @@ def _best(known: Sequence[InputFace], source: Source, facts: SourceFacts, held: 
 
 def gather(
     reader: Reader, source: Source, facts: SourceFacts, wanted: Gathering, change: Held | None, columns: Collection[str], folder: str
-) -> dict[str, DataFrame]:
+) -> dict[str, Provided]:
     """The rows of one gathering, read now, by the names of the inputs that it serves."""
     rows = _rows(reader, source, version_of(facts, wanted.face), wanted, columns, folder)
     if not wanted.others:
-        return dict.fromkeys(wanted.inputs, reader.stored(rows, folder, wanted.rows <= FEW))
+        return dict.fromkeys(wanted.inputs, Provided(*reader.stored(rows, folder, wanted.rows <= FEW)))
     assert change is not None
     here = collect(rows.withColumn(WEIGHT, F.lit(1).cast("bigint")), columns)
     assert here is not None, "rows of a table whose change is held can be held"
     there = here.less(change.among(wanted.bound.column, wanted.values))
-    frames = [reader.given(h.plain, h.schema, folder) for h in (here, there)]
-    return dict.fromkeys(wanted.inputs, frames[0]) | dict.fromkeys(wanted.others, frames[1])
+    own, other = (Provided(reader.given(rows, here.schema, folder), rows.num_rows) for rows in (here.plain, there.plain))
+    return dict.fromkeys(wanted.inputs, own) | dict.fromkeys(wanted.others, other)
 
 
 def _rows(reader: Reader, source: Source, version: int, wanted: Gathering, columns: Collection[str], folder: str) -> DataFrame:

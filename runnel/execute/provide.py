@@ -24,7 +24,7 @@ from runnel.tables.content import content_sql
 
 @dataclass(frozen=True)
 class Provided:
-    """A relation, the number of its rows where this process holds them or wrote them down, and the bytes that it read for them."""
+    """A relation, how many rows it has at most where that is known, and the bytes that this process read for them."""
 
     frame: DataFrame
     rows: int | None = None
@@ -50,9 +50,12 @@ class Provider:
     """Whether this process may read rows of tables itself."""
 
     def provide(self, want: Want) -> Provided:
-        """A relation with what is wanted, and how many rows it has where this process holds them."""
+        """A relation with what is wanted."""
         given = self._here(want)
-        return Provided(given.frame, given.rows, given.bytes) if given is not None else Provided(self._frame(want))
+        if given is not None:
+            return Provided(given.frame, given.rows, given.bytes)
+        whole = want.source in self.sources and want.face is not Face.CHANGE
+        return Provided(self._frame(want), self.sources[want.source].rows() if whole else None)
 
     def _here(self, want: Want) -> Given | None:
         if want.source in clock.TYPES:

@@ -13,31 +13,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pyspark.sql import DataFrame
-
-from runnel.algebra import STORED as LOG
-from runnel.algebra import WEIGHT, Face, Steps
 from runnel.algebra.scan import columns_read
-from runnel.algebra.steps import slug
-from runnel.algebra.want import Want
 from runnel.bind import clock
 from runnel.bind.expand import split_key
 from runnel.definition import Definition
 from runnel.differentiate import ChangePlan, recompute
-from runnel.differentiate.plan import subtract
 from runnel.errors import Internal, RunnelError, SourceChanged, Transient
 from runnel.execute.compact import compact, due
 from runnel.execute.cost import Pruned
 from runnel.execute.decide import decide, enforce, facts_of
 from runnel.execute.engine import Engine
-from runnel.execute.gather import Gathering, gather, gatherings
+from runnel.execute.gather import Gathering, gatherings
+from runnel.execute.make import STORED, change_of
 from runnel.execute.near import shares
 from runnel.execute.noting import count, failed, note_of, record_of, running
 from runnel.execute.prepare import Prepared, prepare
-from runnel.execute.provide import Provided, Provider
-from runnel.execute.query import pinned_query
 from runnel.execute.records import finish_orphans
-from runnel.execute.sized import alone, reads_here, sized
+from runnel.execute.sized import sized
 from runnel.execute.trouble import runtime
 from runnel.execute.weigh import weigh
 from runnel.execute.work import Swap, Work
@@ -258,9 +250,6 @@ def plan(work: Work) -> None:
         work.plan = recompute(work.engine.root(definition), None if work.first else STORED) if definition.incremental else None
 
 
-STORED = "stored__content"
-
-
 def write(work: Work) -> None:
     """One Spark job: compute the change and write it as files that nobody sees yet."""
     if work.empty or not work.direct:
@@ -268,9 +257,9 @@ def write(work: Work) -> None:
     size = sized(work)
     reader, level = work.engine.reader, BASE if work.first else TAIL
     with reader.lock, reader.configured(**size.settings):
-        in_one = provide(work)
-        with reader.configured(**in_one):
-            work.written = work.backing.write(change_of(work), level, work.note.epoch + 1, size.here or bool(in_one))
+        change = change_of(work)
+        with reader.configured(**change.settings):
+            work.written = work.backing.write(change.rows, level, work.note.epoch + 1, size.here or bool(change.settings))
 
 
 def commit(work: Work) -> None:
@@ -284,8 +273,10 @@ def commit(work: Work) -> None:
         work.committed = work.backing.commit(work.version, work.written, note, anew, schema)
     else:
         reader, level = work.engine.reader, BASE if work.first else TAIL
-        with reader.lock, reader.configured(**sized(work).settings), reader.configured(**provide(work)):
-            work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, change_of(work), level, note, anew)
+        with reader.lock, reader.configured(**sized(work).settings):
+            change = change_of(work)
+            with reader.configured(**change.settings):
+                work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, change.rows, level, note, anew)
         work.written = Written((), sum(count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
     if work.swap is not None:
         take_over(work.engine, work.backing, work.swap.old.id)
@@ -314,70 +305,6 @@ def compaction(work: Work) -> None:
 
 
 STAGES: tuple[Callable[[Work], None], ...] = (probe, changes, decision, plan, write, commit, compaction)
-
-
-def provide(work: Work) -> dict[str, str]:
-    """Make the relations that the plan reads known, and say with which settings it shall run over them."""
-    reader = work.engine.reader
-    reader.adopt(work.backing.definition.functions)
-    if work.plan is None:
-        return {}
-    with reader.lock:
-        gathered, provider = _gathered(work), _provider(work)
-        found = {i.name: Provided(gathered[i.name]) if i.name in gathered else provider.provide(i.want) for i in work.plan.inputs}
-        if work.decision.action is not Action.DIFFERENTIAL and not work.first:
-            found[STORED] = provider.provide(Want(LOG, Face.BEFORE))
-        work.bytes_here = sum(p.bytes for p in found.values())
-        uses = {i.name: max(1, i.uses) for i in work.plan.inputs}
-        settings = alone(work, [(p.rows, uses.get(name, 1)) for name, p in found.items()])
-        for name, provided in found.items():
-            reader.register(provided.frame.coalesce(1) if settings else provided.frame, name)
-    return settings
-
-
-def _provider(work: Work) -> Provider:
-    facts, columns = {f.key: f for f in work.facts}, columns_read(work.engine.root(work.backing.definition).maintained)
-    prunes, reads = work.engine.settings.uses("near_files"), work.engine.reader.here and reads_here(work)
-    return Provider(work.engine.reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, columns, prunes, reads)
-
-
-def change_of(work: Work) -> DataFrame:
-    """The rows to append, with stored columns and weight, as a plan that has not run. What it reads is provided already."""
-    reader = work.engine.reader
-    with reader.lock:
-        if work.plan is None:
-            versions = {f.key: f.after for f in work.facts}
-            return _difference(work, pinned_query(reader, work.backing.definition, work.sources, versions, work.clock))
-        *shared, (_, rows) = work.plan.parts if work.engine.settings.uses("shared_steps") else (("", work.plan.sql),)
-        for name, sql in shared:
-            few = work.plan.facts.small and name not in work.plan.wide
-            reader.register(reader.computed(sql, f"{work.backing.path}/_steps/{work.note.epoch + 1}-{name}", few), name)
-        return reader.session.sql(rows)
-
-
-def _gathered(work: Work) -> dict[str, DataFrame]:
-    """The inputs of the plan that one pass over a table serves together, read."""
-    if work.decision.action is not Action.DIFFERENTIAL:
-        return {}
-    facts, columns = {f.key: f for f in work.facts}, columns_read(work.engine.root(work.backing.definition).maintained)
-    found: dict[str, DataFrame] = {}
-    for wanted in work.gatherings:
-        folder = f"{work.backing.path}/_steps/{work.note.epoch + 1}-{slug(wanted.source)}-{wanted.face}"
-        source, change = work.sources[wanted.source], work.held.get(wanted.source)
-        found.update(gather(work.engine.reader, source, facts[wanted.source], wanted, change, columns[wanted.source], folder))
-    return found
-
-
-def _difference(work: Work, result: DataFrame) -> DataFrame:
-    """query(after) - stored content, for a query that has no tree."""
-    reader, stored = work.engine.reader, work.layout.stored
-    renamed = result.toDF(*(c.name for c in stored)).selectExpr(*(f"`{c.name}`" for c in stored), f"CAST(1 AS BIGINT) AS {WEIGHT}")
-    if work.first:
-        return renamed
-    now = reader.register(renamed)
-    was = reader.register(reader.table(work.backing.path, work.version))
-    steps = Steps()
-    return reader.session.sql(steps.build(subtract(steps, work.layout, now, was)).sql("spark"))
 
 
 def _with_sources(definition: Definition, fresh: Definition) -> Definition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import os
 import threading
@@ -144,20 +145,18 @@ class Reader:
         jvm: Any = self.session._jvm
         return jvm.org.apache.spark.sql.classic.Dataset
 
-    def computed(self, sql: str, folder: str, few: bool) -> DataFrame:
-        """The rows of a step that several others read, computed now: held by the driver when few, else as files in `folder`."""
-        return self.stored(self.session.sql(sql), folder, few)
-
-    def stored(self, frame: DataFrame, folder: str, few: bool) -> DataFrame:
-        """The rows of a frame, computed now."""
+    def stored(self, frame: DataFrame, folder: str, few: bool) -> tuple[DataFrame, int | None]:
+        """The rows of a frame, computed now: held by the driver when few, else as files in `folder`; and how many they are, where that is seen."""
         if few:
             try:
-                return self.given(frame.toArrow(), frame.schema, folder)
+                rows = frame.toArrow()
+                return self.given(rows, frame.schema, folder), rows.num_rows
             except PySparkException as error:
                 if "maxResultSize" not in str(error):
                     raise
         frame.write.parquet(folder)
-        return self.session.read.schema(frame.schema).parquet(folder)
+        written = glob.glob(f"{glob.escape(folder)}/*.parquet")
+        return self.session.read.schema(frame.schema).parquet(folder), sum(pq.read_metadata(f).num_rows for f in written) if written else None
 
     def adopt(self, functions: tuple[str, ...]) -> None:
         """Make functions that the user registered in their session known here."""

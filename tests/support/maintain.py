@@ -138,12 +138,13 @@ class Copy:
         sql = plan.sql
         try:
             if self.by_parts:  # as Spark runs it: shared steps first, each once
-                *shared, (_, sql) = plan.parts
-                for name, part in shared:
-                    self.duck.run(f'CREATE OR REPLACE TEMP TABLE "{name}" AS {to_duck(part)}')
+                *shared, last = plan.parts
+                sql = last.sql
+                for part in shared:
+                    self.duck.run(f'CREATE OR REPLACE TEMP TABLE "{part.name}" AS {to_duck(part.sql)}')
             self.duck.run(f"INSERT INTO log.{self.mode} ({names}{', ' if names else ''}{WEIGHT}) {to_duck(sql)}")
-            for name, _ in plan.parts[:-1] if self.by_parts else ():
-                self.duck.run(f'DROP TABLE temp."{name}"')
+            for part in plan.parts[:-1] if self.by_parts else ():
+                self.duck.run(f'DROP TABLE temp."{part.name}"')
         except AssertionError as error:
             raise AssertionError(f"mode {self.mode}: {error}\n{self.explain()}") from error
 

@@ -6,7 +6,7 @@ import pytest
 
 from runnel.algebra import STORED, Face, Facts
 from runnel.algebra.want import Want
-from runnel.differentiate import ChangePlan, InputFace
+from runnel.differentiate import ChangePlan, InputFace, Part
 from runnel.execute import cost
 from runnel.execute.cost import Pruned, Size, Weighed
 from runnel.observe.record import Action
@@ -17,7 +17,7 @@ TABLES = {"orders": Size(100 * MB, 1_000_000), "customers": Size(10 * MB, 100_00
 
 def plan(*faces: tuple[str, Face], sql: str = "SELECT 1", small: bool = True, parts: int = 1) -> ChangePlan:
     inputs = tuple(InputFace(Want(source, face), f"{source}__{face}") for source, face in faces)
-    return ChangePlan(sql, inputs, Facts(frozenset({"orders"}), small=small), tuple((f"p{i}", sql) for i in range(parts)))
+    return ChangePlan(sql, inputs, Facts(frozenset({"orders"}), small=small), tuple(Part(f"p{i}", sql, ()) for i in range(parts)))
 
 
 def test_a_change_costs_its_share_and_a_face_its_table() -> None:

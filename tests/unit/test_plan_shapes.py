@@ -117,3 +117,19 @@ def test_each_way_to_a_smaller_plan_is_taken_and_can_be_switched_off(lookup: Duc
     query, facts = SHORTER[way]
     root = root_of(tree := canonicalize(bind(query, lookup).node), tree.columns)
     assert differentiate(root, facts).sql != differentiate(root, facts, off=frozenset({way})).sql
+
+
+def test_a_part_says_what_it_reads_and_how_often(lookup: DuckLookup) -> None:
+    query = "WITH s AS (SELECT k, SUM(x) AS n FROM t GROUP BY k) SELECT k, n FROM s WHERE n = (SELECT MAX(n) FROM s)"
+    tree = canonicalize(bind(query, lookup).node)
+    plan = differentiate(root_of(tree, tree.columns), Facts(frozenset({"t"}), heavy=frozenset({"t"})))
+    *shared, last = plan.parts
+    assert shared and last.name == ""
+    before = [dict(p.reads) for p in plan.parts]
+    made: set[str] = set()
+    for part, reads in zip(plan.parts, before, strict=True):
+        assert set(reads) <= {i.name for i in plan.inputs} | made, "inputs and earlier parts only"
+        assert all(part.sql.count(f"`{name}`") for name in reads)
+        made.add(part.name)
+    assert {i.name: i.uses for i in plan.inputs} == {i.name: sum(r.get(i.name, 0) for r in before) for i in plan.inputs}
+    assert "t__before" in before[0] and "t__before" not in before[-1], "the pass over the table is no part of the last one"
