@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runnel.execute import gather
-from runnel.execute import refresh as refresh_module
+from runnel.execute import gather, make
 from tests.support.fixture import fixtures, name_of
 from tests.support.shop import Shop
 from tests.test_fixtures_spark import follow
@@ -26,7 +25,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list:
     monkeypatch.setattr(gather, "SPARED", 0)
     monkeypatch.setattr(gather, "SHARE", 10.0)
     seen: list = []
-    monkeypatch.setattr(refresh_module, "gather", lambda *args: seen.append(args[3]) or gather.gather(*args))
+    monkeypatch.setattr(make, "gather", lambda *args: seen.append(args[3]) or gather.gather(*args))
     return seen
 
 

@@ -54,8 +54,8 @@ class Provider:
         given = self._here(want)
         if given is not None:
             return Provided(given.frame, given.rows, given.bytes)
-        whole = want.source in self.sources and want.face is not Face.CHANGE
-        return Provided(self._frame(want), self.sources[want.source].rows() if whole else None)
+        counted = want.source in self.sources and want.face is not Face.CHANGE and self.reader.here
+        return Provided(self._frame(want), self.sources[want.source].rows() if counted else None)
 
     def _here(self, want: Want) -> Given | None:
         if want.source in clock.TYPES:
