@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
 import runnel
+from runnel.algebra import WEIGHT
+from runnel.errors import Internal
 from runnel.execute import compact as compact_module
+from runnel.tables.backing import TAIL
+from runnel.tables.content import quote
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
@@ -53,3 +58,23 @@ def test_the_tail_is_folded_without_the_base_and_files_go_when_nobody_needs_them
     shop.check("large")
     shop.refresh("above", "NO_DATA")
     other.close()
+
+
+@pytest.mark.parametrize("query", ["SELECT k, v FROM t", "SELECT k, SUM(v) AS total, COUNT(*) AS n FROM t GROUP BY k"], ids=["a row", "a group"])
+@pytest.mark.parametrize("gone", [1, 7], ids=["held", "never held"])
+def test_compaction_does_not_hide_what_weighs_less_than_nothing(rn, query: str, gone: int) -> None:
+    schema = f"below_{gone}_{len(query)}"
+    rn.sql(f"CREATE SCHEMA {schema}")
+    rn.sql(f"USE {schema}")
+    rn.sql("CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT 1 AS k, 10 AS v")
+    rn.create("s", query)
+    backing = rn._engine.backing(next(e.name for e in rn._engine.catalog.entries() if e.name.endswith(f"{schema}.s")))
+    version, note = backing.note()
+    columns = ", ".join(f"{v} AS {quote(c.name)}" for c, v in zip(backing.definition.layout.stored, (gone, 10, 1, 1), strict=False))
+    rows = rn.spark.sql(f"SELECT {columns}, -2 AS {WEIGHT}")
+    written = backing.write(rows, TAIL, note.epoch)
+    backing.commit(version, written, replace(note, tail_rows=1, tail_files=1, tail_negatives=True))
+    with pytest.raises(Internal, match="negative weight") as caught:
+        rn.compact("s")
+    assert f"{{{gone}" in caught.value.detail
+    assert backing.log.version() == version + 1

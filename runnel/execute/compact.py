@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -24,12 +25,16 @@ from runnel.execute.publication import follow
 from runnel.execute.sized import ALONE
 from runnel.settings import Settings
 from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote
-from runnel.tables.content import LEVEL, content_sql
+from runnel.tables.content import BELOW, LEVEL, content_sql
 
 WORTHWHILE = 100_000
 """Tables and tails up to this many rows are folded into the base at once. A choice, not yet a measurement."""
 FILE = 64 << 20
 """Bytes that a file of the base should have at least, where there are as many. A choice, not yet a measurement."""
+SMALL_FILE = 8 << 20
+"""The same in a table so small that some cores would have no file to write."""
+BROADCAST = 4_000_000
+"""Rows of the tail up to which the hashes of those that went are broadcast, 8 bytes each: else the base is shuffled to meet them."""
 
 
 class Fold(StrEnum):
@@ -58,10 +63,10 @@ def compact(engine: Engine, backing: BackingTable, fold: Fold = Fold.BASE) -> in
     try:
         with engine.reader.lock, jobs.stage(f"compact {fold}"):
             log = engine.reader.table(backing.path, version)
-            if note.tail_negatives:
-                _check_weights(backing, log, version)
             rows = _tail(engine, backing, log) if fold is Fold.TAIL else _base(engine, backing, log, note)
             committed = _commit(engine, backing, rows, fold, version, note)
+    except PySparkException as error:
+        raise _below(backing, version, error) or error from error
     finally:
         engine.reader.clean()
     follow(engine, backing, version, committed)
@@ -77,12 +82,17 @@ def _tail(engine: Engine, backing: BackingTable, log: DataFrame) -> DataFrame:
 
 
 def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNote) -> DataFrame:
-    """The content, as rows of weight 1 or one row per group, in files of a good size."""
-    layout = backing.definition.layout
-    rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), note.log_facts))
+    """The content, as rows of weight 1 or one row per group, in files of a good size.
+
+    What went is looked up in the base as it is read; a row that went more often than it came means that a refresh was wrong, and
+    compacting it would hide that.
+    """
+    layout, size = backing.definition.layout, backing.log.size()
+    facts = replace(note.log_facts, few=note.tail_rows <= BROADCAST)
+    rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), facts, checked=True))
     if layout.kind == "rows":
         rows = rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
-    return rows.coalesce(max(1, backing.log.size() // FILE))
+    return rows.coalesce(max(1, size // FILE, min(engine.parallelism, size // SMALL_FILE)))
 
 
 def _commit(engine: Engine, backing: BackingTable, rows: DataFrame, fold: Fold, version: int, note: CommitNote) -> int:
@@ -101,21 +111,13 @@ def _commit(engine: Engine, backing: BackingTable, rows: DataFrame, fold: Fold, 
     return backing.commit(version, written, marked, overwrite=fold)
 
 
-def _check_weights(backing: BackingTable, log: DataFrame, version: int) -> None:
-    """A row or group that weighs less than nothing means that a refresh was wrong; compacting would hide it.
-
-    Only rows of which something went are looked at, so the base is read once and not shuffled.
-    """
-    keys = [f"`{c.name}`" for c in backing.definition.layout.key_columns if not c.type.startswith(("map<", "variant"))]
-    if not keys:
-        return
-    went = log.where(F.col(WEIGHT) < 0).select(*keys).distinct().alias("w")
-    same = F.expr(" AND ".join(f"l.{k} <=> w.{k}" for k in keys))
-    touched = log.alias("l").join(F.broadcast(went), same, "left_semi")
-    below = touched.groupBy(*keys).agg(F.sum(WEIGHT).alias("total")).where("total < 0").limit(1).collect()
-    if below:
-        raise Internal(
-            f"{backing.definition.name} holds a row of negative weight",
-            detail=f"{below[0].asDict()} at version {version}.",
-            hint="Refresh it with FULL, and report the query and this text.",
-        )
+def _below(backing: BackingTable, version: int, error: PySparkException) -> Internal | None:
+    """The error of a row that weighs less than nothing, if it is that."""
+    _, found, rest = str(error).partition(BELOW)
+    if not found:
+        return None
+    return Internal(
+        f"{backing.definition.name} holds a row of negative weight",
+        detail=f"{rest.splitlines()[0]} at version {version}.",
+        hint="Refresh it with FULL, and report the query and this text.",
+    )

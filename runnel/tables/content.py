@@ -18,16 +18,19 @@ from runnel.algebra.steps import UNGROUPABLE
 from runnel.differentiate.layout import BASE, CONTENT, LEVEL, TAIL, Layout
 
 HASH = "__runnel_hash"
+BELOW = "weighs less than nothing: "
+"""Begins the error of a checked content."""
 HASH_VERSION = "xxhash64-1"
 """Kept in the table's properties, since engines change their hashes between releases."""
 
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What the commits of one version say about the log."""
+    """What the commits of one version say about the log. `few` rows went, so that their hashes are broadcast."""
 
     tail: bool = True
     negatives: bool = True
+    few: bool = False
 
 
 def finished_sql(layout: Layout, log: str, facts: LogFacts | None = None) -> str:
@@ -35,13 +38,16 @@ def finished_sql(layout: Layout, log: str, facts: LogFacts | None = None) -> str
     return f"WITH {CONTENT} AS ({content_sql(layout, log, facts)}) SELECT * FROM ({layout.finish}) AS finished"
 
 
-def content_sql(layout: Layout, log: str, facts: LogFacts | None = None) -> str:
-    """The stored columns of the content: every row of a bag, or one row per group with its weight."""
+def content_sql(layout: Layout, log: str, facts: LogFacts | None = None, checked: bool = False) -> str:
+    """The stored columns of the content: every row of a bag, or one row per group with its weight.
+
+    `checked`, a row or group that weighs less than nothing is an error that says `BELOW`, not left out.
+    """
     facts = facts or LogFacts()
-    return _rows(layout, log, facts) if layout.kind == "rows" else _groups(layout, log, facts)
+    return _rows(layout, log, facts, checked) if layout.kind == "rows" else _groups(layout, log, facts, checked)
 
 
-def _rows(layout: Layout, log: str, facts: LogFacts) -> str:
+def _rows(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
     columns = ", ".join(quote(c.name) for c in layout.stored)
     base = f"SELECT {columns} FROM {log} WHERE {LEVEL} = '{BASE}'"
     if not facts.tail:
@@ -51,11 +57,13 @@ def _rows(layout: Layout, log: str, facts: LogFacts) -> str:
     minus = f"SELECT DISTINCT {HASH} FROM {log} WHERE {LEVEL} = '{TAIL}' AND {WEIGHT} < 0"
     outputs = ", ".join(f"any_value({quote(c.name)}) AS {quote(c.name)}" if c.type in UNGROUPABLE else quote(c.name) for c in layout.stored)
     groups = ", ".join(f"to_json({quote(c.name)})" if c.type in UNGROUPABLE else quote(c.name) for c in layout.stored)
-    untouched = f"SELECT {columns} FROM {log} AS b LEFT ANTI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} WHERE b.{LEVEL} = '{BASE}'"
-    fresh = f"SELECT {columns}, {WEIGHT} FROM {log} AS b LEFT ANTI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} WHERE b.{LEVEL} = '{TAIL}'"
+    hint = "/*+ BROADCAST(m) */ " if facts.few else ""
+    untouched = f"SELECT {hint}{columns} FROM {log} AS b LEFT ANTI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} WHERE b.{LEVEL} = '{BASE}'"
+    fresh = f"SELECT {hint}{columns}, {WEIGHT} FROM {log} AS b LEFT ANTI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} WHERE b.{LEVEL} = '{TAIL}'"
+    total = f"SUM({WEIGHT})"
     touched = (
-        f"SELECT {outputs}, SUM({WEIGHT}) AS {WEIGHT} FROM {log} AS b LEFT SEMI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} "
-        f"GROUP BY {groups} HAVING SUM({WEIGHT}) > 0"
+        f"SELECT {hint}{outputs}, {_weight(total, groups, checked)} AS {WEIGHT} FROM {log} AS b LEFT SEMI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} "
+        f"GROUP BY {groups} HAVING {_there(total, checked)}"
     )
     return f"{untouched} UNION ALL {_expanded(layout, fresh)} UNION ALL {_expanded(layout, touched)}"
 
@@ -66,7 +74,16 @@ def _expanded(layout: Layout, weighted: str) -> str:
     return f"SELECT {columns} FROM ({weighted}) AS w LATERAL VIEW explode(array_repeat(0, CAST({WEIGHT} AS INT))) AS __runnel_copy"
 
 
-def _groups(layout: Layout, log: str, facts: LogFacts) -> str:
+def _weight(weight: str, row: str, checked: bool) -> str:
+    """A weight; where it is below zero an error that names the row. In the selection, since conditions may move to where weights are not summed up yet."""
+    return f"IF({weight} < 0, raise_error(concat('{BELOW}', CAST(struct({row}) AS STRING))), {weight})" if checked else weight
+
+
+def _there(weight: str, checked: bool) -> str:
+    return f"{weight} {'<>' if checked else '>'} 0"
+
+
+def _groups(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
     keys, summed = [quote(k) for k in layout.keys], [*(quote(p) for p in layout.partials), WEIGHT]
     types = {quote(c.name): c.type for c in layout.stored} | {WEIGHT: "bigint"}
     if layout.always_one_row:
@@ -77,13 +94,18 @@ def _groups(layout: Layout, log: str, facts: LogFacts) -> str:
     sums = ", ".join(f"CAST(SUM({s}) AS {types[s]}) AS {s}" for s in summed)
     tail = f"SELECT {', '.join(keys)}, {sums} FROM {log} WHERE {LEVEL} = '{TAIL}' GROUP BY {', '.join(keys)}"
     same = " AND ".join(f"b.{k} <=> t.{k}" for k in keys)
-    merged = ", ".join(f"CAST(b.{s} + COALESCE(t.{s}, 0) AS {types[s]}) AS {s}" for s in summed)
+    both = {s: f"CAST(b.{s} + COALESCE(t.{s}, 0) AS {types[s]})" for s in summed}
     known = f"SELECT {', '.join(keys)} FROM ({base}) AS b LEFT SEMI JOIN ({tail}) AS t ON {same}"
+
+    def chosen(side: str, values: dict[str, str]) -> str:
+        names = [f"{side}.{k}" for k in keys]
+        values = values | {WEIGHT: _weight(values[WEIGHT], ", ".join(names), checked)}
+        return ", ".join((*names, *(f"{value} AS {name}" for name, value in values.items())))
+
     return (
-        f"SELECT {', '.join(f'b.{k}' for k in keys)}, {merged} FROM ({base}) AS b LEFT JOIN ({tail}) AS t ON {same} "
-        f"WHERE b.{WEIGHT} + COALESCE(t.{WEIGHT}, 0) > 0 "
-        f"UNION ALL SELECT {', '.join(f't.{c}' for c in (*keys, *summed))} FROM ({tail}) AS t LEFT ANTI JOIN ({known}) AS b ON {same} "
-        f"WHERE t.{WEIGHT} > 0"
+        f"SELECT {chosen('b', both)} FROM ({base}) AS b LEFT JOIN ({tail}) AS t ON {same} WHERE {_there(both[WEIGHT], checked)} "
+        f"UNION ALL SELECT {chosen('t', {s: f't.{s}' for s in summed})} FROM ({tail}) AS t LEFT ANTI JOIN ({known}) AS b ON {same} "
+        f"WHERE {_there(f't.{WEIGHT}', checked)}"
     )
 
 
