@@ -21,8 +21,6 @@ BY_MODEL, BY_MODEL_FULL, MODEL_GAP_MS = 0.5, 0.7, 1000.0
 but there more than what starting jobs takes, where it is coarsest."""
 BAND = 0.1
 """Around the ceiling, the way taken last is kept."""
-WORTH_ASKING = 16 << 20
-"""Bytes that FULL reads from which on it may be tried to learn what it takes: below, jobs and a busy machine are all there is to measure."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +103,8 @@ def choose(weighed: Weighed, past: Past, ceiling: Ceiling) -> Choice:
         size = "a change like this" if loss.rows is None else f"{loss.rows} changed rows"
         why = f"DIFFERENTIAL took {loss.ms:.0f} ms for {size}, FULL takes {loss.full_ms:.0f} ms; tried again after {loss.retry_in} refreshes"
         return Choice(Action.FULL, why, by_change, by_full, ceiling)
-    asks = not weighed.change_only and weighed.full.bytes >= WORTH_ASKING
-    if asks and (question := untried(past, weighed.changed_rows, weighed.full.ms, weighed.full.of(DIFFERENCE))) is not None:
+    question = None if weighed.change_only else untried(past, weighed.changed_rows, weighed.full.ms, weighed.full.of(DIFFERENCE))
+    if question is not None:
         why = f"DIFFERENTIAL took {question.ms:.0f} ms, FULL may take {question.full_ms:.0f} ms and was never measured: tried once"
         return Choice(Action.FULL, why, by_change, by_full, ceiling)
     presumed, because = _presumed(weighed, past, ceiling)

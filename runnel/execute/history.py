@@ -36,6 +36,8 @@ WARMER = 2.0
 """A first load often runs cold: what it did may take half of its time when it is done again."""
 WORTH_ASKING_MS = 1000.0
 """A refresh that takes as long as this is worth one FULL to compare with."""
+NEARLY = 0.7
+"""The share of what FULL takes at most from which on asking costs little: one refresh that is half as long again."""
 RETRY_COST, RETRY_AFTER = 0.1, 10
 """What measuring the slower way again may cost, as a share of all refreshes, and how many of them pass at least."""
 DOUBTFUL = 3.0
@@ -79,7 +81,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Untried:
-    """DIFFERENTIAL took `ms`, and nobody knows whether FULL takes as little as `full_ms`."""
+    """DIFFERENTIAL took `ms`, and nobody knows whether FULL takes as little as `full_ms`, or less."""
 
     ms: float
     full_ms: float
@@ -194,7 +196,8 @@ def lost(past: Past, changed_rows: int | None, modelled_full: float, modelled_di
 
 def untried(past: Past, changed_rows: int | None, modelled_full: float, modelled_difference: float = 0.0) -> Untried | None:
     """Whether FULL was never measured although it may well be the faster way: by the model, which knows no pace, or by the first load; but not
-    faster than half of the first load and the difference to what is stored, which that did not make.
+    faster than half of the first load and the difference to what is stored, which that did not make. Or DIFFERENTIAL takes nearly as long as
+    the whole first load and the difference, so that asking costs next to nothing.
 
     A model that takes both ways for faster than they are, and a first load that ran cold, hide that for good; one FULL settles it. A first
     DIFFERENTIAL far above its estimate may have run cold too and says nothing yet.
@@ -207,6 +210,8 @@ def untried(past: Past, changed_rows: int | None, modelled_full: float, modelled
     if past.first_load is not None:
         cold = _grown(past.first_load, modelled_full - modelled_difference)
         likely = max(min(modelled_full, cold), cold / WARMER + modelled_difference)
+        if took > max(WORTH_ASKING_MS, NEARLY * (cold + modelled_difference)):
+            return Untried(took, min(likely, cold + modelled_difference))
     return Untried(took, likely) if took > WORTH_ASKING_MS and took > SLOWER * likely + SLACK_MS else None
 
 
