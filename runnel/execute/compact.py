@@ -24,8 +24,9 @@ from runnel.execute.engine import Engine
 from runnel.execute.publication import follow
 from runnel.execute.sized import ALONE
 from runnel.settings import Settings
-from runnel.tables.backing import BASE, TAIL, BackingTable, CommitNote
-from runnel.tables.content import BELOW, LEVEL, content_sql
+from runnel.sources import here
+from runnel.tables.backing import TAIL, BackingTable, CommitNote, Written
+from runnel.tables.content import BELOW, HASH, LEVEL, content_sql
 
 WORTHWHILE = 100_000
 """Tables and tails up to this many rows are folded into the base at once. A choice, not yet a measurement."""
@@ -33,12 +34,12 @@ FILE = 64 << 20
 """Bytes that a file of the base should have at least, where there are as many. A choice, not yet a measurement."""
 SMALL_FILE = 8 << 20
 """The same in a table so small that some cores would have no file to write."""
-BROADCAST = 4_000_000
+HASHES = 4_000_000
 """Rows of the tail up to which the hashes of those that went are broadcast, 8 bytes each: else the base is shuffled to meet them."""
 
 
 class Fold(StrEnum):
-    """What a compaction rewrites."""
+    """What a compaction rewrites, by the level that its rows get."""
 
     TAIL = "tail"
     BASE = "base"
@@ -62,9 +63,7 @@ def compact(engine: Engine, backing: BackingTable, fold: Fold = Fold.BASE) -> in
     jobs = engine.jobs(backing.definition.name)
     try:
         with engine.reader.lock, jobs.stage(f"compact {fold}"):
-            log = engine.reader.table(backing.path, version)
-            rows = _tail(engine, backing, log) if fold is Fold.TAIL else _base(engine, backing, log, note)
-            committed = _commit(engine, backing, rows, fold, version, note)
+            committed = _commit(engine, backing, fold, version, note)
     except PySparkException as error:
         raise _below(backing, version, error) or error from error
     finally:
@@ -88,27 +87,44 @@ def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNot
     compacting it would hide that.
     """
     layout, size = backing.definition.layout, backing.log.size()
-    facts = replace(note.log_facts, few=note.tail_rows <= BROADCAST)
+    facts = note.log_facts
+    if layout.kind == "rows":
+        facts = replace(facts, few=note.tail_rows <= HASHES)
     rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), facts, checked=True))
     if layout.kind == "rows":
         rows = rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
     return rows.coalesce(max(1, size // FILE, min(engine.parallelism, size // SMALL_FILE)))
 
 
-def _commit(engine: Engine, backing: BackingTable, rows: DataFrame, fold: Fold, version: int, note: CommitNote) -> int:
-    level = TAIL if fold is Fold.TAIL else BASE
-    marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False, swap=None)
+def _commit(engine: Engine, backing: BackingTable, fold: Fold, version: int, note: CommitNote) -> int:
+    marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False, swap=None, tail_net=True)
     if fold is Fold.BASE:
-        marked = replace(marked, tail_rows=0, tail_files=0, tail_negatives=False)
+        marked = replace(marked, tail_rows=0, tail_files=0, tail_negatives=False, tail_nulls=[], base_distinct=False)
     if not engine.commits_directly(backing):
         marked = replace(marked, tail_files=1) if fold is Fold.TAIL else marked
-        return backing.commit_with_spark(engine.spark, version, rows, level, marked, overwrite=fold)
-    written = backing.write(rows, level, note.epoch, note.base_rows + note.tail_rows <= ALONE)
+        return backing.commit_with_spark(engine.spark, version, _rows(engine, backing, fold, version, note), fold.value, marked, overwrite=fold)
+    written = _write(engine, backing, fold, version, note)
     if fold is Fold.TAIL:
-        marked = replace(marked, tail_rows=written.rows, tail_files=len(written.adds), tail_negatives=written.negatives)
+        nulls = None if written.nulls is None else sorted(written.nulls)
+        marked = replace(marked, tail_rows=written.rows, tail_files=len(written.adds), tail_negatives=written.negatives, tail_nulls=nulls)
     else:
-        marked = replace(marked, base_rows=written.rows)
+        marked = replace(marked, base_rows=written.rows, base_distinct=backing.distinct(written))
     return backing.commit(version, written, marked, overwrite=fold)
+
+
+def _write(engine: Engine, backing: BackingTable, fold: Fold, version: int, note: CommitNote) -> Written:
+    """Few rows are folded by this process: Spark takes eight jobs to fold a table of rows, whatever it holds."""
+    layout = backing.definition.layout
+    columns = [HASH] if layout.kind == "rows" else []
+    found = here.folded(backing.log, version, layout, columns, fold.value) if engine.reader.here else None
+    if found is not None:
+        return backing.write_rows(found.table, fold.value, note.epoch)
+    return backing.write(_rows(engine, backing, fold, version, note), fold.value, note.epoch, note.base_rows + note.tail_rows <= ALONE)
+
+
+def _rows(engine: Engine, backing: BackingTable, fold: Fold, version: int, note: CommitNote) -> DataFrame:
+    log = engine.reader.table(backing.path, version)
+    return _tail(engine, backing, log) if fold is Fold.TAIL else _base(engine, backing, log, note)
 
 
 def _below(backing: BackingTable, version: int, error: PySparkException) -> Internal | None:

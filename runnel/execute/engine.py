@@ -29,8 +29,8 @@ from runnel.sources.reader import Reader
 from runnel.sources.source import Source
 from runnel.sources.stream_table import StreamTableSource
 from runnel.state import Catalog, Entry
-from runnel.tables.backing import BackingTable
-from runnel.tables.content import LogFacts, finished_sql
+from runnel.tables.backing import BackingTable, CommitNote
+from runnel.tables.content import finished_sql
 
 SMALL = {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partitions": "2"}
 """Settings for a job over a small change: planned at once, in few parts."""
@@ -146,7 +146,7 @@ class Engine:
             ref.key,
             upstream.log,
             upstream.definition.layout,
-            lambda layout, log, tail, negatives: finished_sql(layout, log, LogFacts(tail, negatives)),
+            lambda layout, log, note: finished_sql(layout, log, CommitNote.from_dict(note).log_facts if note else None),
         )
 
     def commits_directly(self, backing: BackingTable) -> bool:

@@ -25,7 +25,10 @@ def note_of(work: Work) -> CommitNote:
     rows = work.written.rows if direct else None
     negatives = work.written.negatives if direct else not work.first
     files = len(work.written.adds) if direct else 1
-    old = replace(work.note, tail_rows=0, tail_files=0, tail_negatives=False) if work.relaid else work.note
+    old = work.note
+    if work.first:
+        old = replace(old, tail_rows=0, tail_files=0, tail_negatives=False, tail_nulls=[], base_distinct=False)
+    came = 0 if work.first else files
     return CommitNote(
         kind=SWAP if work.relaid else "refresh",
         epoch=old.epoch + 1,
@@ -36,14 +39,25 @@ def note_of(work: Work) -> CommitNote:
         rows_out=rows,
         negatives=negatives,
         tail_rows=old.tail_rows + (0 if work.first else rows or 0),
-        tail_files=old.tail_files + (0 if work.first else files),
+        tail_files=old.tail_files + came,
         tail_negatives=old.tail_negatives or (negatives and not work.first),
+        tail_net=old.tail_files == 0 or (old.tail_net and came == 0),
+        tail_nulls=_nulls(work, old.tail_nulls),
         base_rows=(rows or 0) if work.first else old.base_rows,
+        base_distinct=work.backing.distinct(work.written) if work.first and direct else old.base_distinct,
         started_at=work.started,
         definition_id=work.backing.definition.id,
         swap={"definition": work.backing.definition.as_dict(), "layout": work.swap.old.layout.as_dict()} if work.swap else None,
         extra={REFLECTS: merged(work.sources[f.key].reflects(f.after) for f in work.facts)} | ({clock.NOTED: work.clock} if work.clock else {}),
     )
+
+
+def _nulls(work: Work, before: list[str] | None) -> list[str] | None:
+    """The columns that are NULL somewhere in the tail."""
+    if work.first or work.empty:
+        return before
+    came = work.written.nulls if work.direct else None
+    return None if before is None or came is None else sorted(came.union(before))
 
 
 def rows_in(work: Work) -> int | None:

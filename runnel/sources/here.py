@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -126,6 +127,46 @@ def of_change(log: DeltaLog, before: int, appended: Sequence[str], layout: Layou
     return Rows(pa.concat_tables(faces), weighted)
 
 
+def folded(log: DeltaLog, version: int, layout: Layout, columns: Collection[str], level: str) -> Rows | None:
+    """What compaction makes of a log, weights among the columns: of its tail each row or group once, or of all of it the content.
+
+    None where Spark has to make it; also where something weighs less than nothing, which Spark names.
+    """
+    groups, names = layout.kind == "groups", {*columns, *(c.name for c in layout.stored)}
+    found = _levels(log, version, names, (), summed=True, only=TAIL if level == TAIL else None)
+    if found is None:
+        return None
+    base, tail, schema, size = found
+    weighted = StructType([*schema.fields, StructField(WEIGHT, LongType())])
+    if level == TAIL:
+        return None if _inexact(schema.fields) else Rows(_folded_tail(tail, schema, layout), weighted, size)
+    rows = (_summed(base, tail, schema, layout) if groups else _netted(base, tail, schema)) if _sound(base, tail, schema, layout) else None
+    if rows is None or groups:
+        return rows
+    return Rows(rows.table.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), rows.count)), weighted, size)
+
+
+def _folded_tail(tail: pa.Table, schema: StructType, layout: Layout) -> pa.Table:
+    if layout.kind == "rows":
+        return Held(tail, schema).whole
+    numbers = [*layout.partials, WEIGHT]
+    sums = _sums(tail, layout.keys, numbers)
+    moved = [pc.not_equal(sums[n], pa.scalar(0, sums[n].type)) for n in numbers]
+    return sums.filter(reduce(pc.or_, moved))
+
+
+def _sound(base: pa.Table, tail: pa.Table, schema: StructType, layout: Layout) -> bool:
+    """Whether nothing weighs less than nothing. Only what looks like something that went is summed up."""
+    gone = tail.filter(pc.less(tail[WEIGHT], 0))
+    names = list(layout.keys) if layout.kind == "groups" else [f.name for f in schema.fields]
+    if not gone.num_rows or not names:
+        return True
+    column = max(names, key=lambda n: len(pc.unique(gone[n])))
+    every = pa.concat_tables([base, tail]).select([*names, WEIGHT])
+    alike = every.filter(pc.is_in(every[column], value_set=pc.unique(gone[column])))
+    return bool(pc.min(alike.group_by(names).aggregate([(WEIGHT, "sum")])[f"{WEIGHT}_sum"]).as_py() >= 0)
+
+
 STOOD, ALL, WAS = "__runnel_stood", "__runnel_all", "__runnel_was_"
 
 
@@ -145,12 +186,13 @@ def _face(groups: pa.Table, schema: pa.Schema, prefix: str, weight: int, layout:
 
 
 def _levels(
-    log: DeltaLog, version: int, columns: Collection[str], bounds: Sequence[Bound], summed: bool = False
+    log: DeltaLog, version: int, columns: Collection[str], bounds: Sequence[Bound], summed: bool = False, only: str | None = None
 ) -> tuple[pa.Table, pa.Table, StructType, int] | None:
     """Base and tail of a log in some columns, with weights, and the bytes of their files; None where this process cannot read them or should not."""
     files = log.plain_files(version, partitioned=True) if log.local is not None else None
     if files is None:
         return None
+    files = [f for f in files if only is None or f[f"partition.{LEVEL}"] == only]
     near = worth_reading(files, bounds, summed or any(f[f"partition.{LEVEL}"] == TAIL for f in files))
     if near is None:
         return None

@@ -34,9 +34,9 @@ from runnel.sources.reader import Given, Reader
 
 
 class StreamTableSource:
-    """See `Source`. `finish(layout, relation, tail, negatives)` is the SQL of the content; given by the caller, since it belongs to `tables`."""
+    """See `Source`. `finish(layout, relation, note)` is the SQL of the content, by the note in force; given by the caller, since it belongs to `tables`."""
 
-    def __init__(self, key: str, log: DeltaLog, layout: Layout, finish: Callable[[Layout, str, bool, bool], str], past: bool = False) -> None:
+    def __init__(self, key: str, log: DeltaLog, layout: Layout, finish: Callable[[Layout, str, dict[str, Any]], str], past: bool = False) -> None:
         self.key = key
         self.log = log
         self.layout = layout
@@ -96,10 +96,9 @@ class StreamTableSource:
         return self.log.rows()
 
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
-        tail, negatives = self._tail_at(version)
         now = self.as_of(version)
         types = {c.name.lower(): c.type for c in now.layout.output}
-        rows = now._over(reader, reader.table(self.log.path, version), tail, negatives)
+        rows = now._over(reader, reader.table(self.log.path, version), self._note_at(version))
         return reduce(DataFrame.where, (b.predicate() for b in bounds if b.fits(types.get(b.column.lower(), ""))), rows)
 
     def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str) -> Given | None:
@@ -217,15 +216,10 @@ class StreamTableSource:
             view = reader.register(weighted)
             return reader.session.sql(f"WITH {CONTENT} AS (SELECT * FROM {view}) SELECT * FROM ({self.layout.finish_change}) AS finished")
 
-    def _over(self, reader: Reader, log: DataFrame, tail: bool, negatives: bool) -> DataFrame:
-        """The finished content of a log, given what is known of its tail."""
+    def _over(self, reader: Reader, log: DataFrame, note: dict[str, Any]) -> DataFrame:
+        """The finished content of a log, given what is known of it."""
         with reader.lock:
-            return reader.session.sql(self.finish(self.layout, reader.register(log), tail, negatives))
-
-    def _tail_at(self, version: int) -> tuple[bool, bool]:
-        """Whether the log has a tail at a version, and negatives in it, as the note in force says."""
-        note = self._note_at(version)
-        return bool(note.get("tail_files", 1)), bool(note.get("tail_negatives", True))
+            return reader.session.sql(self.finish(self.layout, reader.register(log), note))
 
     def _note_at(self, version: int) -> dict[str, Any]:
         """The note in force at a version, nothing where the log was cleaned."""

@@ -13,6 +13,8 @@ import uuid
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures, Transaction
 from deltalake.exceptions import CommitFailedError
@@ -39,6 +41,10 @@ FEATURES = (
     ("variant", "variantType", TableFeatures.VariantType),
 )
 """Types that a Delta table must list as features."""
+BROADCAST = 1_000_000
+"""Rows of a tail up to which it is broadcast to those who read: a few ten megabytes."""
+COUNTABLE = 20_000_000
+"""Rows up to which this process looks whether all are different. It reads and sorts the hashes of five million in half a second."""
 AS_SPARK = {"org.apache.spark.version": SPARK}
 """What Spark writes into its files: it reads dates before 1582 by it."""
 
@@ -59,7 +65,13 @@ class CommitNote:
     tail_rows: int = 0
     tail_files: int = 0
     tail_negatives: bool = False
+    tail_net: bool = False
+    """The tail is one change as a refresh appends it, in which nothing comes and goes and each group is once; False when nobody said."""
+    tail_nulls: list[str] | None = None
+    """Columns that are NULL somewhere in the tail, None when nobody said."""
     base_rows: int = 0
+    base_distinct: bool = False
+    """All hashes of the base differ, so that none of its rows is there twice; False when nobody looked."""
     started_at: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
     definition_id: str = ""
@@ -79,7 +91,14 @@ class CommitNote:
 
     @property
     def log_facts(self) -> LogFacts:
-        return LogFacts(tail=self.tail_files > 0, negatives=self.tail_negatives)
+        return LogFacts(
+            tail=self.tail_files > 0,
+            negatives=self.tail_negatives,
+            few=self.tail_rows <= BROADCAST,
+            net=self.tail_net,
+            distinct=self.base_distinct,
+            nulls=None if self.tail_nulls is None else frozenset(self.tail_nulls),
+        )
 
     def versions(self) -> dict[str, int]:
         return {k: int(v[0]) for k, v in self.frontier.items()}
@@ -92,6 +111,8 @@ class Written:
     adds: tuple[AddAction, ...]
     rows: int
     negatives: bool
+    nulls: frozenset[str] | None = None
+    """Columns that are NULL in some row, None when nobody looked."""
 
 
 class BackingTable:
@@ -171,7 +192,7 @@ class BackingTable:
 
     def write(self, rows: DataFrame, level: str, epoch: int, here: bool = False) -> Written:
         """One Spark job: rows with stored columns and weight become Parquet files in the table's folder, written by this process if `here`."""
-        folder, stored = f"{level}/{epoch:06d}-{time.time_ns():x}", self._stored(rows)
+        folder, stored = _folder(level, epoch), self._stored(rows)
         if not (here and self._written_here(stored, folder)):
             stored.write.mode("error").parquet(f"{self.path}/{folder}")
         return self._adds(folder, level)
@@ -186,12 +207,22 @@ class BackingTable:
             if "maxResultSize" not in str(error):
                 raise
             return False
-        os.makedirs(f"{self.log.local}/{folder}")
-        if found.num_rows:
-            path = f"{self.log.local}/{folder}/part-{uuid.uuid4()}.snappy.parquet"
-            said = found.replace_schema_metadata(AS_SPARK)
-            pq.write_table(said, path, compression="snappy", coerce_timestamps="us", store_schema=False, store_decimal_as_integer=True)
+        self._file(found, folder)
         return True
+
+    def write_rows(self, rows: pa.Table, level: str, epoch: int) -> Written:
+        """The same of rows that this process holds, with all stored columns, their hash and weight: no Spark job."""
+        folder = _folder(level, epoch)
+        self._file(rows, folder)
+        return self._adds(folder, level)
+
+    def _file(self, rows: pa.Table, folder: str) -> None:
+        """One file like those that Spark writes, or none for no rows."""
+        os.makedirs(f"{self.log.local}/{folder}")
+        if rows.num_rows:
+            path = f"{self.log.local}/{folder}/part-{uuid.uuid4()}.snappy.parquet"
+            said = rows.replace_schema_metadata(AS_SPARK)
+            pq.write_table(said, path, compression="snappy", coerce_timestamps="us", store_schema=False, store_decimal_as_integer=True)
 
     def _stored(self, rows: DataFrame) -> DataFrame:
         """The stored columns, by texts: PySpark asks the JVM eight times for every column that is an object."""
@@ -202,7 +233,7 @@ class BackingTable:
         return rows.selectExpr(*columns, f"CAST({WEIGHT} AS BIGINT) AS {WEIGHT}")
 
     def _adds(self, folder: str, level: str) -> Written:
-        adds, rows, negatives = [], 0, False
+        adds, rows, negatives, nulls = [], 0, False, set[str]()
         root = self.log.local or self.path
         for name in sorted(os.listdir(f"{root}/{folder}")):
             if not name.endswith(".parquet") or name.startswith("."):
@@ -211,8 +242,9 @@ class BackingTable:
             footer = pq.read_metadata(full)
             if footer.num_rows == 0:
                 continue
-            stats, low = _stats(footer)
+            stats, low, empty = _stats(footer)
             negatives = negatives or low < 0
+            nulls |= empty
             rows += footer.num_rows
             adds.append(
                 AddAction(
@@ -226,7 +258,16 @@ class BackingTable:
             )
         if not adds and self.log.local is not None:
             shutil.rmtree(f"{root}/{folder}", ignore_errors=True)
-        return Written(tuple(adds), rows, negatives)
+        return Written(tuple(adds), rows, negatives, frozenset(nulls))
+
+    def distinct(self, written: Written) -> bool:
+        """Whether no two rows of some files have the same hash, so that no row is there twice; False where that takes too long to know."""
+        if self.definition.layout.kind != "rows" or self.log.local is None or not 0 < written.rows <= COUNTABLE:
+            return False
+        files = [self.log.full_path(a.path) for a in written.adds]
+        hashes = np.concatenate([np.asarray(pq.read_table(f, columns=[HASH], partitioning=None)[HASH]) for f in files])
+        hashes.sort()
+        return not bool((hashes[1:] == hashes[:-1]).any())
 
     def commit(self, version: int, written: Written, note: CommitNote, overwrite: str | None = None, schema: StructType | None = None) -> int:
         """One commit on top of `version`, or a `Transient` when somebody else committed meanwhile.
@@ -281,6 +322,10 @@ class BackingTable:
         return version + 1
 
 
+def _folder(level: str, epoch: int) -> str:
+    return f"{level}/{epoch:06d}-{time.time_ns():x}"
+
+
 def _list_features(table: DeltaTable, schema: StructType) -> bool:
     """Give a table the features that a schema needs, by a commit of their own; whether any was missing.
 
@@ -306,12 +351,13 @@ def conflict(name: str) -> Transient:
     )
 
 
-def _stats(footer: pq.FileMetaData) -> tuple[str, int]:
-    """Delta statistics of one file (counts, and bounds of plain columns for data skipping), and the lowest weight."""
+def _stats(footer: pq.FileMetaData) -> tuple[str, int, set[str]]:
+    """Delta statistics of one file (counts, and bounds of plain columns for data skipping), the lowest weight, and the columns that may have NULLs."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     complete: dict[str, bool] = {}
+    uncounted: set[str] = set()
     for group in range(footer.num_row_groups):
         for index in range(footer.num_columns):
             column = footer.row_group(group).column(index)
@@ -320,6 +366,8 @@ def _stats(footer: pq.FileMetaData) -> tuple[str, int]:
             complete[name] = complete.get(name, True) and usable
             if stats is not None and stats.has_null_count:
                 nulls[name] = nulls.get(name, 0) + stats.null_count
+            else:
+                uncounted.add(name)
             if usable:
                 low[name] = min(low.get(name, stats.min), stats.min)
                 high[name] = max(high.get(name, stats.max), stats.max)
@@ -332,7 +380,8 @@ def _stats(footer: pq.FileMetaData) -> tuple[str, int]:
             "nullCount": {n: c for n, c in nulls.items() if "." not in n},
         }
     )
-    return text, int(low.get(WEIGHT, -1))
+    empty = {name.partition(".")[0] for name in uncounted.union(n for n, c in nulls.items() if c)}
+    return text, int(low.get(WEIGHT, -1)), empty
 
 
 __all__ = ["BASE", "TAIL", "BackingTable", "CommitNote", "Written"]

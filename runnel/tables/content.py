@@ -3,7 +3,7 @@
 Rows of level *base* are compacted: plain rows of weight 1, or one row per group. Rows of level *tail* came since.
 The general form is right for any log, so it is what the view holds; `LogFacts` of one version allow shorter forms.
 
-rows:   base rows that no negative touches + tail rows that no negative touches + the touched rows, summed up
+rows:   rows that nothing took away + the touched rows, summed up; where no row is twice in the base, base rows that did not go + those that came
 groups: base groups plus the tail's sums + groups that only the tail has
 """
 
@@ -26,11 +26,18 @@ HASH_VERSION = "xxhash64-1"
 
 @dataclass(frozen=True)
 class LogFacts:
-    """What the commits of one version say about the log. `few` rows went, so that their hashes are broadcast."""
+    """What the commits of one version say about the log; what they do not say is taken for the worst."""
 
     tail: bool = True
     negatives: bool = True
     few: bool = False
+    """The tail is small enough to be broadcast."""
+    net: bool = False
+    """No row comes and goes in the tail, and each group is in it once."""
+    distinct: bool = False
+    """All hashes of the base differ, so that each of them is one row."""
+    nulls: frozenset[str] | None = None
+    """Columns that are NULL somewhere in the tail, None when nobody knows."""
 
 
 def finished_sql(layout: Layout, log: str, facts: LogFacts | None = None) -> str:
@@ -49,23 +56,25 @@ def content_sql(layout: Layout, log: str, facts: LogFacts | None = None, checked
 
 def _rows(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
     columns = ", ".join(quote(c.name) for c in layout.stored)
-    base = f"SELECT {columns} FROM {log} WHERE {LEVEL} = '{BASE}'"
+    base, tail = f"{LEVEL} = '{BASE}'", f"{LEVEL} = '{TAIL}'"
     if not facts.tail:
-        return base
+        return f"SELECT {columns} FROM {log} WHERE {base}"
     if not facts.negatives:
-        return f"{base} UNION ALL {_expanded(layout, f'SELECT {columns}, {WEIGHT} FROM {log} WHERE {LEVEL} = {_text(TAIL)}')}"
-    minus = f"SELECT DISTINCT {HASH} FROM {log} WHERE {LEVEL} = '{TAIL}' AND {WEIGHT} < 0"
+        return _expanded(layout, f"SELECT {columns}, {WEIGHT} FROM {log}")
+    hint = "/*+ BROADCAST(m) */ " if facts.few else ""
+    gone = f"(SELECT {HASH} FROM {log} WHERE {tail} AND {WEIGHT} < 0) AS m ON b.{HASH} = m.{HASH}"
+    if facts.net and facts.distinct and not checked:
+        came = _expanded(layout, f"SELECT {columns}, {WEIGHT} FROM {log} WHERE {tail} AND {WEIGHT} > 0")
+        return f"SELECT {hint}{columns} FROM {log} AS b LEFT ANTI JOIN {gone} WHERE b.{base} UNION ALL {came}"
+    untouched = f"SELECT {hint}{columns}, {WEIGHT} FROM {log} AS b LEFT ANTI JOIN {gone}"
     outputs = ", ".join(f"any_value({quote(c.name)}) AS {quote(c.name)}" if c.type in UNGROUPABLE else quote(c.name) for c in layout.stored)
     groups = ", ".join(f"to_json({quote(c.name)})" if c.type in UNGROUPABLE else quote(c.name) for c in layout.stored)
-    hint = "/*+ BROADCAST(m) */ " if facts.few else ""
-    untouched = f"SELECT {hint}{columns} FROM {log} AS b LEFT ANTI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} WHERE b.{LEVEL} = '{BASE}'"
-    fresh = f"SELECT {hint}{columns}, {WEIGHT} FROM {log} AS b LEFT ANTI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} WHERE b.{LEVEL} = '{TAIL}'"
     total = f"SUM({WEIGHT})"
     touched = (
-        f"SELECT {hint}{outputs}, {_weight(total, groups, checked)} AS {WEIGHT} FROM {log} AS b LEFT SEMI JOIN ({minus}) AS m ON b.{HASH} = m.{HASH} "
+        f"SELECT {hint}{outputs}, {_weight(total, groups, checked)} AS {WEIGHT} FROM {log} AS b LEFT SEMI JOIN {gone} "
         f"GROUP BY {groups} HAVING {_there(total, checked)}"
     )
-    return f"{untouched} UNION ALL {_expanded(layout, fresh)} UNION ALL {_expanded(layout, touched)}"
+    return f"{_expanded(layout, untouched)} UNION ALL {_expanded(layout, touched)}"
 
 
 def _expanded(layout: Layout, weighted: str) -> str:
@@ -93,9 +102,13 @@ def _groups(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
         return base
     sums = ", ".join(f"CAST(SUM({s}) AS {types[s]}) AS {s}" for s in summed)
     tail = f"SELECT {', '.join(keys)}, {sums} FROM {log} WHERE {LEVEL} = '{TAIL}' GROUP BY {', '.join(keys)}"
-    same = " AND ".join(f"b.{k} <=> t.{k}" for k in keys)
+    if facts.net:
+        tail = f"SELECT {', '.join((*keys, *summed))} FROM {log} WHERE {LEVEL} = '{TAIL}'"
+    # Equality that takes NULL for a value is slower by half: it is needed only where the tail has one.
+    same = " AND ".join(f"b.{quote(k)} {'<=>' if facts.nulls is None or k in facts.nulls else '='} t.{quote(k)}" for k in layout.keys)
+    t, b = ("/*+ BROADCAST(t) */ ", "/*+ BROADCAST(b) */ ") if facts.few else ("", "")
     both = {s: f"CAST(b.{s} + COALESCE(t.{s}, 0) AS {types[s]})" for s in summed}
-    known = f"SELECT {', '.join(keys)} FROM ({base}) AS b LEFT SEMI JOIN ({tail}) AS t ON {same}"
+    known = f"SELECT {t}{', '.join(keys)} FROM ({base}) AS b LEFT SEMI JOIN ({tail}) AS t ON {same}"
 
     def chosen(side: str, values: dict[str, str]) -> str:
         names = [f"{side}.{k}" for k in keys]
@@ -103,8 +116,8 @@ def _groups(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
         return ", ".join((*names, *(f"{value} AS {name}" for name, value in values.items())))
 
     return (
-        f"SELECT {chosen('b', both)} FROM ({base}) AS b LEFT JOIN ({tail}) AS t ON {same} WHERE {_there(both[WEIGHT], checked)} "
-        f"UNION ALL SELECT {chosen('t', {s: f't.{s}' for s in summed})} FROM ({tail}) AS t LEFT ANTI JOIN ({known}) AS b ON {same} "
+        f"SELECT {t}{chosen('b', both)} FROM ({base}) AS b LEFT JOIN ({tail}) AS t ON {same} WHERE {_there(both[WEIGHT], checked)} "
+        f"UNION ALL SELECT {b}{chosen('t', {s: f't.{s}' for s in summed})} FROM ({tail}) AS t LEFT ANTI JOIN ({known}) AS b ON {same} "
         f"WHERE {_there(f't.{WEIGHT}', checked)}"
     )
 
@@ -125,7 +138,3 @@ def hash_sql(columns: tuple[Column, ...]) -> str:
 def quote(name: str) -> str:
     """A name as a Spark identifier."""
     return exp.to_identifier(name, quoted=True).sql("spark")
-
-
-def _text(value: str) -> str:
-    return exp.Literal.string(value).sql("spark")

@@ -46,6 +46,7 @@ def plain(rows: here.Rows | None) -> Counter:
 def test_rows_of_a_bag_come_as_often_as_their_weights_sum_up_to(tmp_path: Path, seed: int) -> None:
     random, path = Random(seed), tmp_path / "t"
     content = Counter((random.choice([1, 2, 3, None]), random.choice(["a", "b", None])) for _ in range(random.randint(1, 9)))
+    start = Counter(content)
     write(path, ROWS, [(*row, 1) for row in content.elements()], "base")
     for _ in range(random.randint(0, 3)):
         gone = Counter(random.sample(list(content.elements()), random.randint(0, content.total())))
@@ -58,6 +59,9 @@ def test_rows_of_a_bag_come_as_often_as_their_weights_sum_up_to(tmp_path: Path, 
     bound = Bound("k", "number", (2, 9), null=random.random() < 0.5)
     near = Counter({row: n for row, n in content.items() if row[0] in (2, 9) or (row[0] is None and bound.null)})
     assert plain(here.of_content(log, log.version(), ROWS, ["k", "v"], [bound])) == near
+    assert plain(here.folded(log, log.version(), ROWS, [], "base")) == Counter({(*row, 1): n for row, n in content.items()})
+    moved = {(*row, content[row] - start[row]): 1 for row in content | start if content[row] != start[row]}
+    assert plain(here.folded(log, log.version(), ROWS, [], "tail")) == Counter(moved)
     weights = Counter()
     for (k, v, weight), times in plain(here.of_log(log, log.version(), ["k", "v"], [])).items():
         weights[k, v] += weight * times
@@ -87,6 +91,10 @@ def test_groups_have_the_sums_of_their_partials_and_change_by_what_touches_them(
     log = DeltaLog(str(path))
     version, before = log.version(), {k: tuple(s) for k, s in sums.items() if s[1] > 0}
     assert plain(here.of_content(log, version, GROUPS, ["k"], [])) == Counter((k, *s) for k, s in before.items())
+    assert plain(here.folded(log, version, GROUPS, [], "base")) == Counter((k, *s) for k, s in before.items())
+    first = {k: (n, weight) for k, n, weight in base}
+    moved = {k: (s[0] - first.get(k, (0, 0))[0], s[1] - first.get(k, (0, 0))[1]) for k, s in sums.items()}
+    assert plain(here.folded(log, version, GROUPS, [], "tail")) == Counter((k, *m) for k, m in moved.items() if any(m))
     tail = rows(random.choices([None, 1, 8], k=2))
     appended = write(path, GROUPS, tail, "tail")
     add(tail)
@@ -103,6 +111,17 @@ def test_an_aggregate_without_keys_has_its_row_over_nothing(tmp_path: Path) -> N
     assert plain(here.of_content(log, 0, ONE, ["n"], [])) == Counter([(Decimal(0), 0)])
     assert plain(here.of_content(log, 1, ONE, ["n"], [])) == Counter([(Decimal("1.50"), 2)])
     assert plain(here.of_change(log, 0, appended, ONE)) == Counter([(Decimal(0), -1), (Decimal("1.50"), 1)])
+
+
+@pytest.mark.parametrize("layout", [ROWS, GROUPS], ids=["rows", "groups"])
+def test_what_weighs_less_than_nothing_is_left_to_spark_which_names_it(tmp_path: Path, layout: Layout) -> None:
+    value = {"k": 1, "v": "a", "n": Decimal(1)}
+    row = [value[c.name] for c in layout.stored]
+    write(tmp_path / "t", layout, [(*row, 1)], "base")
+    write(tmp_path / "t", layout, [(*row, -2)], "tail")
+    log = DeltaLog(str(tmp_path / "t"))
+    assert here.folded(log, log.version(), layout, [], "base") is None
+    assert here.folded(log, log.version(), layout, [], "tail") is not None
 
 
 def test_what_is_large_or_could_differ_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
