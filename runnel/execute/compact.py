@@ -99,14 +99,14 @@ def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNot
 def _commit(engine: Engine, backing: BackingTable, fold: Fold, version: int, note: CommitNote) -> int:
     marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False, swap=None, tail_net=True)
     if fold is Fold.BASE:
-        marked = replace(marked, tail_rows=0, tail_files=0, tail_negatives=False, tail_nulls=[], base_distinct=False)
+        marked = marked.without_tail
     if not engine.commits_directly(backing):
         marked = replace(marked, tail_files=1) if fold is Fold.TAIL else marked
         return backing.commit_with_spark(engine.spark, version, _rows(engine, backing, fold, version, note), fold.value, marked, overwrite=fold)
     written = _write(engine, backing, fold, version, note)
     if fold is Fold.TAIL:
-        nulls = None if written.nulls is None else sorted(written.nulls)
-        marked = replace(marked, tail_rows=written.rows, tail_files=len(written.adds), tail_negatives=written.negatives, tail_nulls=nulls)
+        marked = replace(marked, tail_rows=written.rows, tail_files=len(written.adds), tail_negatives=written.negatives, tail_grows=written.grows)
+        marked = replace(marked, tail_nulls=None if written.nulls is None else sorted(written.nulls))
     else:
         marked = replace(marked, base_rows=written.rows, base_distinct=backing.distinct(written))
     return backing.commit(version, written, marked, overwrite=fold)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import replace
 from typing import Any
 
 from runnel.bind import clock
@@ -25,9 +24,7 @@ def note_of(work: Work) -> CommitNote:
     rows = work.written.rows if direct else None
     negatives = work.written.negatives if direct else not work.first
     files = len(work.written.adds) if direct else 1
-    old = work.note
-    if work.first:
-        old = replace(old, tail_rows=0, tail_files=0, tail_negatives=False, tail_nulls=[], base_distinct=False)
+    old = work.note.without_tail if work.first else work.note
     came = 0 if work.first else files
     return CommitNote(
         kind=SWAP if work.relaid else "refresh",
@@ -41,6 +38,7 @@ def note_of(work: Work) -> CommitNote:
         tail_rows=old.tail_rows + (0 if work.first else rows or 0),
         tail_files=old.tail_files + came,
         tail_negatives=old.tail_negatives or (negatives and not work.first),
+        tail_grows=(old.tail_grows and old.tail_files > 0) or (came > 0 and (work.written.grows or not direct)),
         tail_net=old.tail_files == 0 or (old.tail_net and came == 0),
         tail_nulls=_nulls(work, old.tail_nulls),
         base_rows=(rows or 0) if work.first else old.base_rows,

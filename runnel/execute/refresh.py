@@ -277,7 +277,7 @@ def commit(work: Work) -> None:
             change = change_of(work)
             with reader.configured(**change.settings):
                 work.committed = work.backing.commit_with_spark(work.engine.spark, work.version, change.rows, level, note, anew)
-        work.written = Written((), sum(count(a) for a in work.backing.log.commit(work.committed).adds), note.negatives)
+        work.written = Written((), sum(count(a) for a in work.backing.log.commit(work.committed).adds))
     if work.swap is not None:
         take_over(work.engine, work.backing, work.swap.old.id)
 

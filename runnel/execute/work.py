@@ -56,7 +56,7 @@ class Work:
     decision: Decision = field(default_factory=lambda: Decision(Action.SKIP, "not decided"))  # decision
     plan: ChangePlan | None = None  # decision: the differential one, which is part of the choice; plan: the one that runs
     bytes_here: int = 0  # write: of the files that this process read instead of Spark
-    written: Written = field(default_factory=lambda: Written((), 0, False))  # write
+    written: Written = field(default_factory=lambda: Written((), 0, (0, 0)))  # write
     committed: int | None = None  # commit
     started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))  # the same for every attempt
 

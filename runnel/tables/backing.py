@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,8 @@ class CommitNote:
     tail_rows: int = 0
     tail_files: int = 0
     tail_negatives: bool = False
+    tail_grows: bool = True
+    """Some row of the tail weighs more than nothing, so that it may be of a new group; True when nobody said."""
     tail_net: bool = False
     """The tail is one change as a refresh appends it, in which nothing comes and goes and each group is once; False when nobody said."""
     tail_nulls: list[str] | None = None
@@ -94,11 +96,17 @@ class CommitNote:
         return LogFacts(
             tail=self.tail_files > 0,
             negatives=self.tail_negatives,
+            grows=self.tail_grows,
             few=self.tail_rows <= BROADCAST,
             net=self.tail_net,
             distinct=self.base_distinct,
             nulls=None if self.tail_nulls is None else frozenset(self.tail_nulls),
         )
+
+    @property
+    def without_tail(self) -> CommitNote:
+        """The same when the log is nothing but a new base."""
+        return replace(self, tail_rows=0, tail_files=0, tail_negatives=False, tail_grows=False, tail_net=True, tail_nulls=[], base_distinct=False)
 
     def versions(self) -> dict[str, int]:
         return {k: int(v[0]) for k, v in self.frontier.items()}
@@ -110,9 +118,18 @@ class Written:
 
     adds: tuple[AddAction, ...]
     rows: int
-    negatives: bool
+    weights: tuple[int, int] = (-1, 1)
+    """The least and the greatest, the worst of both when nobody looked."""
     nulls: frozenset[str] | None = None
     """Columns that are NULL in some row, None when nobody looked."""
+
+    @property
+    def negatives(self) -> bool:
+        return self.weights[0] < 0
+
+    @property
+    def grows(self) -> bool:
+        return self.weights[1] > 0
 
 
 class BackingTable:
@@ -233,7 +250,7 @@ class BackingTable:
         return rows.selectExpr(*columns, f"CAST({WEIGHT} AS BIGINT) AS {WEIGHT}")
 
     def _adds(self, folder: str, level: str) -> Written:
-        adds, rows, negatives, nulls = [], 0, False, set[str]()
+        adds, rows, least, most, nulls = [], 0, 0, 0, set[str]()
         root = self.log.local or self.path
         for name in sorted(os.listdir(f"{root}/{folder}")):
             if not name.endswith(".parquet") or name.startswith("."):
@@ -242,8 +259,8 @@ class BackingTable:
             footer = pq.read_metadata(full)
             if footer.num_rows == 0:
                 continue
-            stats, low, empty = _stats(footer)
-            negatives = negatives or low < 0
+            stats, (low, high), empty = _stats(footer)
+            least, most = min(least, low), max(most, high)
             nulls |= empty
             rows += footer.num_rows
             adds.append(
@@ -258,7 +275,7 @@ class BackingTable:
             )
         if not adds and self.log.local is not None:
             shutil.rmtree(f"{root}/{folder}", ignore_errors=True)
-        return Written(tuple(adds), rows, negatives, frozenset(nulls))
+        return Written(tuple(adds), rows, (least, most), frozenset(nulls))
 
     def distinct(self, written: Written) -> bool:
         """Whether no two rows of some files have the same hash, so that no row is there twice; False where that takes too long to know."""
@@ -351,8 +368,8 @@ def conflict(name: str) -> Transient:
     )
 
 
-def _stats(footer: pq.FileMetaData) -> tuple[str, int, set[str]]:
-    """Delta statistics of one file (counts, and bounds of plain columns for data skipping), the lowest weight, and the columns that may have NULLs."""
+def _stats(footer: pq.FileMetaData) -> tuple[str, tuple[int, int], set[str]]:
+    """Delta statistics of one file (counts, and bounds of plain columns for data skipping), the bounds of its weights, and the columns that may have NULLs."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -381,7 +398,7 @@ def _stats(footer: pq.FileMetaData) -> tuple[str, int, set[str]]:
         }
     )
     empty = {name.partition(".")[0] for name in uncounted.union(n for n, c in nulls.items() if c)}
-    return text, int(low.get(WEIGHT, -1)), empty
+    return text, (int(low.get(WEIGHT, -1)), int(high.get(WEIGHT, 1))), empty
 
 
 __all__ = ["BASE", "TAIL", "BackingTable", "CommitNote", "Written"]

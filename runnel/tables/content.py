@@ -30,6 +30,8 @@ class LogFacts:
 
     tail: bool = True
     negatives: bool = True
+    grows: bool = True
+    """Something in the tail weighs more than nothing: without that no group is new."""
     few: bool = False
     """The tail is small enough to be broadcast."""
     net: bool = False
@@ -108,18 +110,19 @@ def _groups(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
     same = " AND ".join(f"b.{quote(k)} {'<=>' if facts.nulls is None or k in facts.nulls else '='} t.{quote(k)}" for k in layout.keys)
     t, b = ("/*+ BROADCAST(t) */ ", "/*+ BROADCAST(b) */ ") if facts.few else ("", "")
     both = {s: f"CAST(b.{s} + COALESCE(t.{s}, 0) AS {types[s]})" for s in summed}
-    known = f"SELECT {t}{', '.join(keys)} FROM ({base}) AS b LEFT SEMI JOIN ({tail}) AS t ON {same}"
 
     def chosen(side: str, values: dict[str, str]) -> str:
         names = [f"{side}.{k}" for k in keys]
         values = values | {WEIGHT: _weight(values[WEIGHT], ", ".join(names), checked)}
         return ", ".join((*names, *(f"{value} AS {name}" for name, value in values.items())))
 
-    return (
-        f"SELECT {t}{chosen('b', both)} FROM ({base}) AS b LEFT JOIN ({tail}) AS t ON {same} WHERE {_there(both[WEIGHT], checked)} "
-        f"UNION ALL SELECT {b}{chosen('t', {s: f't.{s}' for s in summed})} FROM ({tail}) AS t LEFT ANTI JOIN ({known}) AS b ON {same} "
-        f"WHERE {_there(f't.{WEIGHT}', checked)}"
-    )
+    moved = f"SELECT {t}{chosen('b', both)} FROM ({base}) AS b LEFT JOIN ({tail}) AS t ON {same} WHERE {_there(both[WEIGHT], checked)}"
+    if not facts.grows and not checked:
+        return moved
+    maybe = f"SELECT * FROM ({tail}) AS t WHERE {_there(f't.{WEIGHT}', checked)}"
+    known = f"SELECT {t}{', '.join(keys)} FROM ({base}) AS b LEFT SEMI JOIN ({maybe}) AS t ON {same}"
+    new = {s: f"t.{s}" for s in summed}
+    return f"{moved} UNION ALL SELECT {b}{chosen('t', new)} FROM ({maybe}) AS t LEFT ANTI JOIN ({known}) AS b ON {same}"
 
 
 def hash_sql(columns: tuple[Column, ...]) -> str:
