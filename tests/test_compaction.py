@@ -63,8 +63,11 @@ def test_the_tail_is_folded_without_the_base_and_files_go_when_nobody_needs_them
 
 @pytest.mark.parametrize("query", ["SELECT k, v FROM t", "SELECT k, SUM(v) AS total, COUNT(*) AS n FROM t GROUP BY k"], ids=["a row", "a group"])
 @pytest.mark.parametrize("gone", [1, 7], ids=["held", "never held"])
-def test_compaction_does_not_hide_what_weighs_less_than_nothing(rn, query: str, gone: int) -> None:
-    schema = f"below_{gone}_{len(query)}"
+@pytest.mark.parametrize("writer", ["here", "Spark"])
+def test_compaction_does_not_hide_what_weighs_less_than_nothing(rn, monkeypatch: pytest.MonkeyPatch, query: str, gone: int, writer: str) -> None:
+    if writer == "Spark":
+        monkeypatch.setattr(compact_module, "ALONE", -1)
+    schema = f"below_{gone}_{len(query)}_{writer}"
     rn.sql(f"CREATE SCHEMA {schema}")
     rn.sql(f"USE {schema}")
     rn.sql("CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT 1 AS k, 10 AS v")

@@ -52,7 +52,7 @@ def warehouse(tmp_path: Path) -> Path:
         )
         backing = BackingTable.create(path, definition, schema)
         frontier: dict[str, list[Any]] = {s.key: [0 if s.kind == "delta" else 1, BackingTable(s.path, definition).log.table_id()] for s in sources}
-        backing.commit(0, Written((), 0, False), CommitNote("refresh", 1, frontier, Action.FULL))
+        backing.commit(0, Written((), 0), CommitNote("refresh", 1, frontier, Action.FULL))
         catalog.put(entry_of(backing))
     catalog.close()
     return tmp_path

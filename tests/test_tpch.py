@@ -20,7 +20,11 @@ def five_rounds(rn, request: pytest.FixtureRequest) -> dict[str, Outcome]:
     return {o.query: o for o in run(rn, 0.01, 5, asked(request, "test_query_for_long"))}
 
 
-@pytest.mark.parametrize("query", QUERIES)
+OFTEN = "q01 q04 q09 q13 q15 q18 q20 q21 q22".split()
+"""One of each shape: sums, EXISTS, six tables, outer join, MAX of sums, IN over HAVING, subqueries within each other, NOT EXISTS, scalars."""
+
+
+@pytest.mark.parametrize("query", [pytest.param(q, marks=() if q in OFTEN else pytest.mark.slow) for q in QUERIES])
 def test_query(query: str, one_round: dict[str, Outcome]) -> None:
     check(one_round[query])
 

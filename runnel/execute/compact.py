@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -34,8 +33,6 @@ FILE = 64 << 20
 """Bytes that a file of the base should have at least, where there are as many. A choice, not yet a measurement."""
 SMALL_FILE = 8 << 20
 """The same in a table so small that some cores would have no file to write."""
-HASHES = 4_000_000
-"""Rows of the tail up to which the hashes of those that went are broadcast, 8 bytes each: else the base is shuffled to meet them."""
 
 
 class Fold(StrEnum):
@@ -64,8 +61,11 @@ def compact(engine: Engine, backing: BackingTable, fold: Fold = Fold.BASE) -> in
     try:
         with engine.reader.lock, jobs.stage(f"compact {fold}"):
             committed = _commit(engine, backing, fold, version, note)
-    except PySparkException as error:
-        raise _below(backing, version, error) or error from error
+    except Exception as error:  # as Spark raised it, or as Py4J hands it on
+        below = _below(backing, version, error)
+        if below is None:
+            raise
+        raise below from error
     finally:
         engine.reader.clean()
     follow(engine, backing, version, committed)
@@ -87,26 +87,24 @@ def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNot
     compacting it would hide that.
     """
     layout, size = backing.definition.layout, backing.log.size()
-    facts = note.log_facts
-    if layout.kind == "rows":
-        facts = replace(facts, few=note.tail_rows <= HASHES)
-    rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), facts, checked=True))
+    rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), note.log_facts, checked=True))
     if layout.kind == "rows":
         rows = rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
     return rows.coalesce(max(1, size // FILE, min(engine.parallelism, size // SMALL_FILE)))
 
 
 def _commit(engine: Engine, backing: BackingTable, fold: Fold, version: int, note: CommitNote) -> int:
-    marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False, swap=None, tail_net=True)
+    marked = replace(note, kind="compact", action=None, reason="", rows_in=None, rows_out=None, negatives=False, swap=None)
     if fold is Fold.BASE:
         marked = marked.without_tail
+    else:
+        marked = replace(marked, tail_files=1, tail_net=True)
     if not engine.commits_directly(backing):
-        marked = replace(marked, tail_files=1) if fold is Fold.TAIL else marked
         return backing.commit_with_spark(engine.spark, version, _rows(engine, backing, fold, version, note), fold.value, marked, overwrite=fold)
     written = _write(engine, backing, fold, version, note)
     if fold is Fold.TAIL:
         marked = replace(marked, tail_rows=written.rows, tail_files=len(written.adds), tail_negatives=written.negatives, tail_grows=written.grows)
-        marked = replace(marked, tail_nulls=None if written.nulls is None else sorted(written.nulls))
+        marked = replace(marked, tail_nulls=sorted(written.nulls))
     else:
         marked = replace(marked, base_rows=written.rows, base_distinct=backing.distinct(written))
     return backing.commit(version, written, marked, overwrite=fold)
@@ -127,7 +125,7 @@ def _rows(engine: Engine, backing: BackingTable, fold: Fold, version: int, note:
     return _tail(engine, backing, log) if fold is Fold.TAIL else _base(engine, backing, log, note)
 
 
-def _below(backing: BackingTable, version: int, error: PySparkException) -> Internal | None:
+def _below(backing: BackingTable, version: int, error: Exception) -> Internal | None:
     """The error of a row that weighs less than nothing, if it is that."""
     _, found, rest = str(error).partition(BELOW)
     if not found:

@@ -75,7 +75,7 @@ class Settled:
     def size(self) -> int:
         return 0
 
-    def rows(self) -> int | None:
+    def rows(self, version: int | None = None) -> int | None:
         return None
 
 

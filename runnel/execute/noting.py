@@ -54,8 +54,7 @@ def _nulls(work: Work, before: list[str] | None) -> list[str] | None:
     """The columns that are NULL somewhere in the tail."""
     if work.first or work.empty:
         return before
-    came = work.written.nulls if work.direct else None
-    return None if before is None or came is None else sorted(came.union(before))
+    return sorted(work.written.nulls.union(before)) if work.direct and before is not None else None
 
 
 def rows_in(work: Work) -> int | None:

@@ -55,7 +55,15 @@ class Provider:
         if given is not None:
             return Provided(given.frame, given.rows, given.bytes)
         counted = want.source in self.sources and want.face is not Face.CHANGE and self.reader.here
-        return Provided(self._frame(want), self.sources[want.source].rows() if counted else None)
+        return Provided(self._frame(want), self._most(want) if counted else None)
+
+    def _most(self, want: Want) -> int | None:
+        """The most rows that a face of a source can have; None where the log does not tell."""
+        fact = self.facts[want.source]
+        after = self.sources[want.source].rows(fact.after)
+        if want.face is Face.AFTER or not fact.changed:
+            return after
+        return None if after is None or fact.rows is None else after + fact.rows
 
     def _here(self, want: Want) -> Given | None:
         if want.source in clock.TYPES:

@@ -109,8 +109,8 @@ class DeltaSource:
     def size(self) -> int:
         return self.log.size()
 
-    def rows(self) -> int | None:
-        return self.log.rows()
+    def rows(self, version: int | None = None) -> int | None:
+        return self.log.rows(version)
 
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         bounds, files = self._fitting(bounds), self._files(version)

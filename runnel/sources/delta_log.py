@@ -113,9 +113,10 @@ class DeltaLog:
         """Bytes of the files of the latest version."""
         return self._counted()[1]
 
-    def rows(self) -> int | None:
-        """Rows in the files of the latest version, those that deletion vectors hide included; None where a file has no statistics."""
-        return self._counted()[2]
+    def rows(self, version: int | None = None) -> int | None:
+        """Rows in the files of the latest version, those that deletion vectors hide included; None where a file has no statistics, and of any other version."""
+        latest, _, rows = self._counted()
+        return rows if version in (None, latest) else None
 
     def _counted(self) -> tuple[int, int, int | None]:
         """Version, bytes and rows, counted once per version."""

@@ -117,10 +117,11 @@ def of_change(log: DeltaLog, before: int, appended: Sequence[str], layout: Layou
         return None
     stood = pa.concat_tables(found[:2]).select(came.column_names)
     if layout.keys:
-        column = max(layout.keys, key=lambda n: len(pc.unique(came[n])))
-        stood = stood.filter(pc.is_in(stood[column], value_set=pc.unique(came[column])))
+        stood = stood.filter(_alike(stood, came, layout.keys))
     every = pa.concat_tables([_marked(stood, layout, 1), _marked(came, layout, 0)])
     both = _sums(every, layout.keys, [n for n in every.column_names if n not in layout.keys])
+    if both is None:
+        return None
     if layout.keys:
         both = both.filter(pc.less(both[STOOD], both[ALL]))  # those that something came to
     faces = [_face(both, came.schema, "", 1, layout), _face(both, came.schema, WAS, -1, layout)]
@@ -139,32 +140,23 @@ def folded(log: DeltaLog, version: int, layout: Layout, columns: Collection[str]
     base, tail, schema, size = found
     weighted = StructType([*schema.fields, StructField(WEIGHT, LongType())])
     if level == TAIL:
-        return None if _inexact(schema.fields) else Rows(_folded_tail(tail, schema, layout), weighted, size)
-    rows = (_summed(base, tail, schema, layout) if groups else _netted(base, tail, schema)) if _sound(base, tail, schema, layout) else None
+        table = None if _inexact(schema.fields) else _folded_tail(tail, schema, layout)
+        return None if table is None else Rows(table, weighted, size)
+    rows = _summed(base, tail, schema, layout) if groups else _netted(base, tail, schema)
     if rows is None or groups:
         return rows
     return Rows(rows.table.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), rows.count)), weighted, size)
 
 
-def _folded_tail(tail: pa.Table, schema: StructType, layout: Layout) -> pa.Table:
+def _folded_tail(tail: pa.Table, schema: StructType, layout: Layout) -> pa.Table | None:
     if layout.kind == "rows":
         return Held(tail, schema).whole
     numbers = [*layout.partials, WEIGHT]
     sums = _sums(tail, layout.keys, numbers)
+    if sums is None:
+        return None
     moved = [pc.not_equal(sums[n], pa.scalar(0, sums[n].type)) for n in numbers]
-    return sums.filter(reduce(pc.or_, moved))
-
-
-def _sound(base: pa.Table, tail: pa.Table, schema: StructType, layout: Layout) -> bool:
-    """Whether nothing weighs less than nothing. Only what looks like something that went is summed up."""
-    gone = tail.filter(pc.less(tail[WEIGHT], 0))
-    names = list(layout.keys) if layout.kind == "groups" else [f.name for f in schema.fields]
-    if not gone.num_rows or not names:
-        return True
-    column = max(names, key=lambda n: len(pc.unique(gone[n])))
-    every = pa.concat_tables([base, tail]).select([*names, WEIGHT])
-    alike = every.filter(pc.is_in(every[column], value_set=pc.unique(gone[column])))
-    return bool(pc.min(alike.group_by(names).aggregate([(WEIGHT, "sum")])[f"{WEIGHT}_sum"]).as_py() >= 0)
+    return sums.filter(reduce(pc.or_kleene, moved))
 
 
 STOOD, ALL, WAS = "__runnel_stood", "__runnel_all", "__runnel_was_"
@@ -220,17 +212,29 @@ def _within(rows: pa.Table, bounds: Sequence[Bound]) -> pa.Table:
 
 
 def _netted(base: pa.Table, tail: pa.Table, schema: StructType) -> Rows | None:
-    """The rows of a bag. Only those that look like one that went are summed up, by the column that tells them apart best."""
+    """The rows of a bag. Only those that look like one that went are summed up.
+
+    None where Spark should do it: they are many although they are few in files, or one weighs less than nothing.
+    """
     gone = tail.filter(pc.less(tail[WEIGHT], 0))
     every = pa.concat_tables([base, tail])
+    if (pc.sum(every[WEIGHT]).as_py() or 0) > max(ROWS, every.num_rows):
+        return None
     if not gone.num_rows:
         return Rows(_repeated(every), schema)
     if _inexact(schema.fields):
         return None
-    column = max((f.name for f in schema.fields), key=lambda n: len(pc.unique(gone[n])))
-    alike = pc.is_in(every[column], value_set=pc.unique(gone[column]))
-    touched = Held(every.filter(alike), schema).plain
-    return Rows(pa.concat_tables([_repeated(every.filter(pc.invert(alike))), touched]), schema)
+    alike = _alike(every, gone, [f.name for f in schema.fields])
+    touched = Held(every.filter(alike), schema)
+    if (pc.min(touched.whole[WEIGHT]).as_py() or 0) < 0:
+        return None
+    return Rows(pa.concat_tables([_repeated(every.filter(pc.invert(alike))), touched.plain]), schema)
+
+
+def _alike(rows: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
+    """Which rows look like one of the others, by the column that tells these apart best."""
+    column = max(names, key=lambda n: len(pc.unique(others[n])))
+    return pc.is_in(rows[column], value_set=pc.unique(others[column]))
 
 
 def _repeated(rows: pa.Table) -> pa.Table:
@@ -242,28 +246,42 @@ def _repeated(rows: pa.Table) -> pa.Table:
 
 
 def _summed(base: pa.Table, tail: pa.Table, schema: StructType, layout: Layout) -> Rows | None:
-    """The groups that have rows, with their sums. Those of the base that the tail does not touch are as they are."""
+    """The groups that have rows, with their sums. Those of the base that the tail does not touch are as they are.
+
+    None where Spark should do it: sums could differ, or a group weighs less than nothing.
+    """
     if _inexact(schema.fields):
         return None
     fields = StructType([*schema.fields, StructField(WEIGHT, LongType())])
     numbers = [*layout.partials, WEIGHT]
-    if layout.keys:
-        if tail.num_rows:
-            column = max(layout.keys, key=lambda n: len(pc.unique(tail[n])))
-            alike = pc.is_in(base[column], value_set=pc.unique(tail[column]))
-            base = pa.concat_tables([base.filter(pc.invert(alike)), _sums(pa.concat_tables([base.filter(alike), tail]), layout.keys, numbers)])
-        return Rows(base.filter(pc.greater(base[WEIGHT], 0)), fields)
-    return Rows(_sums(pa.concat_tables([base, tail]), (), numbers), fields)
+    alike = _alike(base, tail, layout.keys) if layout.keys and tail.num_rows else pa.chunked_array([pa.repeat(not layout.keys, base.num_rows)])
+    sums = _sums(pa.concat_tables([base.filter(alike), tail]), layout.keys, numbers)
+    if sums is None or (layout.keys and (pc.min(sums[WEIGHT]).as_py() or 0) < 0):
+        return None
+    groups = pa.concat_tables([base.filter(pc.invert(alike)), sums])
+    return Rows(groups.filter(pc.greater(groups[WEIGHT], 0)) if layout.keys else groups, fields)
 
 
-def _sums(rows: pa.Table, keys: Sequence[str], numbers: Sequence[str]) -> pa.Table:
-    """One row per group with sums of its numbers, in the types that they have; without keys one row in any case."""
+def _sums(rows: pa.Table, keys: Sequence[str], numbers: Sequence[str]) -> pa.Table | None:
+    """One row per group with sums of its numbers, in the types that they have; without keys one row in any case.
+
+    None where a sum of whole numbers could be too large for its type: Arrow would go on from the other end.
+    """
+    if any(_could_overflow(rows[n]) for n in numbers):
+        return None
     if keys:
         found = rows.group_by(list(keys)).aggregate([(n, "sum") for n in numbers])
         columns = {**{k: found[k] for k in keys}, **{n: found[f"{n}_sum"] for n in numbers}}
     else:
         columns = {n: pa.chunked_array([pa.array([pc.sum(rows[n]).as_py() or 0], rows[n].type)]) for n in numbers}
     return pa.table([columns[f.name].cast(f.type) for f in rows.schema], schema=rows.schema)
+
+
+def _could_overflow(column: pa.ChunkedArray) -> bool:
+    if not pa.types.is_integer(column.type):
+        return False
+    ends = pc.min_max(column).as_py()
+    return max(abs(ends["min"] or 0), abs(ends["max"] or 0)) * len(column) >= 1 << 63
 
 
 def _inexact(fields: Sequence[StructField]) -> bool:

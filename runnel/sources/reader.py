@@ -151,7 +151,7 @@ class Reader:
             try:
                 rows = frame.toArrow()
                 return self.given(rows, frame.schema, folder), rows.num_rows
-            except PySparkException as error:
+            except Exception as error:  # as Spark raised it, or as Py4J hands it on
                 if "maxResultSize" not in str(error):
                     raise
         frame.write.parquet(folder)

@@ -51,5 +51,5 @@ class Source(Protocol):
     def size(self) -> int:
         """Bytes of its files, as a measure of what reading it costs."""
 
-    def rows(self) -> int | None:
-        """Rows as its file statistics count them, None where a file has none."""
+    def rows(self, version: int | None = None) -> int | None:
+        """Rows at the latest version as its file statistics count them; None where a file has none, and of any other version."""

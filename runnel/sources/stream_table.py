@@ -91,9 +91,9 @@ class StreamTableSource:
     def size(self) -> int:
         return self.log.size()
 
-    def rows(self) -> int | None:
+    def rows(self, version: int | None = None) -> int | None:
         """The rows of its log, base and tail: a little more than its content."""
-        return self.log.rows()
+        return self.log.rows(version)
 
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         now = self.as_of(version)

@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -41,8 +40,6 @@ FEATURES = (
     ("variant", "variantType", TableFeatures.VariantType),
 )
 """Types that a Delta table must list as features."""
-BROADCAST = 1_000_000
-"""Rows of a tail up to which it is broadcast to those who read: a few ten megabytes."""
 COUNTABLE = 20_000_000
 """Rows up to which this process looks whether all are different. It reads and sorts the hashes of five million in half a second."""
 AS_SPARK = {"org.apache.spark.version": SPARK}
@@ -97,7 +94,7 @@ class CommitNote:
             tail=self.tail_files > 0,
             negatives=self.tail_negatives,
             grows=self.tail_grows,
-            few=self.tail_rows <= BROADCAST,
+            rows=None if self.tail_nulls is None else self.tail_rows,  # who did not look for NULLs did not count either
             net=self.tail_net,
             distinct=self.base_distinct,
             nulls=None if self.tail_nulls is None else frozenset(self.tail_nulls),
@@ -120,8 +117,8 @@ class Written:
     rows: int
     weights: tuple[int, int] = (-1, 1)
     """The least and the greatest, the worst of both when nobody looked."""
-    nulls: frozenset[str] | None = None
-    """Columns that are NULL in some row, None when nobody looked."""
+    nulls: frozenset[str] = frozenset()
+    """Columns that are NULL in some row."""
 
     @property
     def negatives(self) -> bool:
@@ -220,7 +217,7 @@ class BackingTable:
             return False
         try:
             found = rows.toArrow()
-        except PySparkException as error:
+        except Exception as error:  # as Spark raised it, or as Py4J hands it on
             if "maxResultSize" not in str(error):
                 raise
             return False
@@ -398,7 +395,7 @@ def _stats(footer: pq.FileMetaData) -> tuple[str, tuple[int, int], set[str]]:
         }
     )
     empty = {name.partition(".")[0] for name in uncounted.union(n for n, c in nulls.items() if c)}
-    return text, (int(low.get(WEIGHT, -1)), int(high.get(WEIGHT, 1))), empty
+    return text, (low[WEIGHT], high[WEIGHT]) if complete.get(WEIGHT) else (-1, 1), empty
 
 
 __all__ = ["BASE", "TAIL", "BackingTable", "CommitNote", "Written"]

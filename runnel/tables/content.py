@@ -21,6 +21,10 @@ HASH = "__runnel_hash"
 BELOW = "weighs less than nothing: "
 """Begins the error of a checked content."""
 HASH_VERSION = "xxhash64-1"
+HASHES = 4_000_000
+"""Rows of the tail up to which the hashes of those that went are broadcast, 8 bytes each: else the base is shuffled to meet them."""
+CELLS = 4_000_000
+"""Values in the tail up to which whole groups of it are broadcast: some ten megabytes of numbers."""
 """Kept in the table's properties, since engines change their hashes between releases."""
 
 
@@ -32,8 +36,8 @@ class LogFacts:
     negatives: bool = True
     grows: bool = True
     """Something in the tail weighs more than nothing: without that no group is new."""
-    few: bool = False
-    """The tail is small enough to be broadcast."""
+    rows: int | None = None
+    """Rows of the tail, None when nobody counted them."""
     net: bool = False
     """No row comes and goes in the tail, and each group is in it once."""
     distinct: bool = False
@@ -63,7 +67,7 @@ def _rows(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
         return f"SELECT {columns} FROM {log} WHERE {base}"
     if not facts.negatives:
         return _expanded(layout, f"SELECT {columns}, {WEIGHT} FROM {log}")
-    hint = "/*+ BROADCAST(m) */ " if facts.few else ""
+    hint = "/*+ BROADCAST(m) */ " if facts.rows is not None and facts.rows <= HASHES else ""
     gone = f"(SELECT {HASH} FROM {log} WHERE {tail} AND {WEIGHT} < 0) AS m ON b.{HASH} = m.{HASH}"
     if facts.net and facts.distinct and not checked:
         came = _expanded(layout, f"SELECT {columns}, {WEIGHT} FROM {log} WHERE {tail} AND {WEIGHT} > 0")
@@ -108,7 +112,8 @@ def _groups(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
         tail = f"SELECT {', '.join((*keys, *summed))} FROM {log} WHERE {LEVEL} = '{TAIL}'"
     # Equality that takes NULL for a value is slower by half: it is needed only where the tail has one.
     same = " AND ".join(f"b.{quote(k)} {'<=>' if facts.nulls is None or k in facts.nulls else '='} t.{quote(k)}" for k in layout.keys)
-    t, b = ("/*+ BROADCAST(t) */ ", "/*+ BROADCAST(b) */ ") if facts.few else ("", "")
+    few = facts.rows is not None and facts.rows * len(layout.stored) <= CELLS
+    t, b = ("/*+ BROADCAST(t) */ ", "/*+ BROADCAST(b) */ ") if few else ("", "")
     both = {s: f"CAST(b.{s} + COALESCE(t.{s}, 0) AS {types[s]})" for s in summed}
 
     def chosen(side: str, values: dict[str, str]) -> str:

@@ -26,7 +26,7 @@ class Table:
     def size(self) -> int:
         return self._size
 
-    def rows(self) -> int:
+    def rows(self, version: int | None = None) -> int:
         return LINES
 
     def share(self, version: int, bound: Bound) -> float | None:

@@ -28,10 +28,11 @@ TYPES = {"k": pa.int64(), "v": pa.string(), "n": pa.decimal128(12, 2), WEIGHT: p
 def write(path: Path, layout: Layout, rows: Iterable[Sequence[object]], level: str) -> list[str]:
     """Append rows with their weights; the paths of the files."""
     names = [*(c.name for c in layout.stored), WEIGHT]
+    types = TYPES | {c.name: pa.int64() for c in layout.stored if c.type == "bigint"}
     before = set(DeltaTable(str(path)).file_uris()) if path.exists() else set()
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     table = pa.table(
-        {**{n: pa.array(c, TYPES[n]) for n, c in zip(names, columns, strict=True)}, LEVEL: pa.array([level] * len(columns[0]), TYPES[LEVEL])}
+        {**{n: pa.array(c, types[n]) for n, c in zip(names, columns, strict=True)}, LEVEL: pa.array([level] * len(columns[0]), TYPES[LEVEL])}
     )
     write_deltalake(str(path), table, mode="append", partition_by=[LEVEL])
     return sorted(set(DeltaTable(str(path)).file_uris()) - before)
@@ -122,6 +123,28 @@ def test_what_weighs_less_than_nothing_is_left_to_spark_which_names_it(tmp_path:
     log = DeltaLog(str(tmp_path / "t"))
     assert here.folded(log, log.version(), layout, [], "base") is None
     assert here.folded(log, log.version(), layout, [], "tail") is not None
+
+
+def test_few_rows_that_stand_for_many_are_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(here, "ROWS", 100)
+    write(tmp_path / "t", ROWS, [(1, "a", 1)], "base")
+    write(tmp_path / "t", ROWS, [(1, "a", -1), (2, "b", 101)], "tail")
+    log = DeltaLog(str(tmp_path / "t"))
+    assert here.folded(log, 1, ROWS, [], "base") is None
+    assert here.of_content(log, 1, ROWS, ["k", "v"], []) is None
+    assert here.folded(log, 1, ROWS, [], "tail").count == 2
+
+
+@pytest.mark.parametrize("level", ["base", "tail"])
+def test_sums_too_large_for_their_type_are_left_to_spark(tmp_path: Path, level: str) -> None:
+    whole = replace(GROUPS, stored=(Column("k", "bigint"), Column("n", "bigint")))
+    most = 9 * 10**18
+    write(tmp_path / "t", whole, [(1, most, 1)], "base")
+    for _ in range(2):
+        appended = write(tmp_path / "t", whole, [(1, most, 1)], "tail")
+    log = DeltaLog(str(tmp_path / "t"))
+    assert here.folded(log, 2, whole, [], level) is None
+    assert here.of_change(log, 1, appended, whole) is None
 
 
 def test_what_is_large_or_could_differ_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
