@@ -103,6 +103,7 @@ def facts_of(results: list[Any]) -> dict[str, Any]:
     last = records[-1]
     return {
         "action": str(last.action),
+        "reason": last.reason,
         "changed": last.rows_in,
         "appended": last.rows_out,
         "compactions": sum(any(s.name == "compaction" and s.ms > COMPACTED for s in r.stages) for r in records),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import runnel
+from benchmarks.measure import Meter
 from runnel.algebra import WEIGHT
 from runnel.errors import Internal
 from runnel.execute import compact as compact_module
@@ -82,3 +83,21 @@ def test_compaction_does_not_hide_what_weighs_less_than_nothing(rn, monkeypatch:
         rn.compact("s")
     assert f"{{{gone}" in caught.value.detail
     assert backing.log.version() == version + 1
+
+
+def test_one_change_over_rows_that_differ_is_folded_by_one_pass(rn, there) -> None:
+    rn.sql("CREATE SCHEMA one_pass")
+    rn.sql("USE one_pass")
+    rn.sql("CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT id, id % 7 AS x FROM range(200)")
+    there.create("s", "SELECT id, x FROM t", mode="DIFFERENTIAL")
+    jobs = []
+    for changes in (1, 2):
+        for change in range(changes):
+            rn.sql(f"UPDATE t SET x = x + 1 WHERE id % 3 = {change}")
+            rn.sql(f"DELETE FROM t WHERE id < {10 * changes + change}")
+            there.refresh("s")
+        note = there._engine.backing(there._name("s")).note()[1]
+        assert note.base_distinct and note.tail_net == (changes == 1)
+        jobs.append(Meter(rn.spark).run(lambda: there.compact("s")).jobs)
+        assert there.verify("s").ok and there.status("s")["tail_rows"] == 0
+    assert jobs[0] < jobs[1]

@@ -80,14 +80,14 @@ def _tail(engine: Engine, backing: BackingTable, log: DataFrame) -> DataFrame:
     return engine.reader.session.sql(steps.build(query).sql("spark")).coalesce(1)
 
 
-def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNote) -> DataFrame:
+def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNote, checked: bool = True) -> DataFrame:
     """The content, as rows of weight 1 or one row per group, in files of a good size.
 
     What went is looked up in the base as it is read; a row that went more often than it came means that a refresh was wrong, and
     compacting it would hide that.
     """
     layout, size = backing.definition.layout, backing.log.size()
-    rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), note.log_facts, checked=True))
+    rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), note.log_facts, checked))
     if layout.kind == "rows":
         rows = rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
     return rows.coalesce(max(1, size // FILE, min(engine.parallelism, size // SMALL_FILE)))
@@ -117,6 +117,12 @@ def _write(engine: Engine, backing: BackingTable, fold: Fold, version: int, note
     found = here.folded(backing.log, version, layout, columns, fold.value) if engine.reader.here else None
     if found is not None:
         return backing.write_rows(found.table, fold.value, note.epoch)
+    change = backing.weight(version, TAIL) if fold is Fold.BASE and note.tail_net and note.base_distinct else None
+    if change is not None:
+        # One change over rows that all differ: each that went is one row of the base, so the number of rows tells whether all of them were there.
+        written = backing.write(_base(engine, backing, engine.reader.table(backing.path, version), note, checked=False), fold.value, note.epoch)
+        if written.rows == note.base_rows + change:
+            return written
     return backing.write(_rows(engine, backing, fold, version, note), fold.value, note.epoch, note.base_rows + note.tail_rows <= ALONE)
 
 

@@ -97,7 +97,7 @@ def choose(weighed: Weighed, past: Past, ceiling: Ceiling) -> Choice:
     """
     assert weighed.differential is not None
     by_change = predict_differential(past, weighed.differential.ms)
-    by_full = predict_full(past, weighed.full.ms)
+    by_full = predict_full(past, weighed.full.ms, weighed.full.of(DIFFERENCE))
     loss = lost(past, weighed.changed_rows, weighed.full.ms, weighed.differential.ms)
     if loss is not None:
         size = "a change like this" if loss.rows is None else f"{loss.rows} changed rows"
@@ -122,7 +122,7 @@ def ceiling_for(definition: Definition, default: float, past: Past, weighed: Wei
     """The ceiling in force: the table's own, which stays as the user set it, else the setting, tuned by what was measured."""
     if definition.differential_ceiling is not None:
         return Ceiling(definition.differential_ceiling, "set for this table")
-    tuned = tuned_ceiling(past, default, predict_full(past, weighed.full.ms))
+    tuned = tuned_ceiling(past, default, predict_full(past, weighed.full.ms, weighed.full.of(DIFFERENCE)))
     if tuned == default:
         return Ceiling(default, "setting differential_ceiling")
     return Ceiling(tuned, f"{'raised' if tuned > default else 'lowered'} from {default:.0%} by measured refreshes")

@@ -139,17 +139,21 @@ def _age(created_at: str, now: datetime) -> float:
         return 0.0
 
 
-def predict_full(past: Past, modelled: float) -> Prediction:
+def predict_full(past: Past, modelled: float, modelled_difference: float = 0.0) -> Prediction:
     """The median of the last FULLs, each grown as the model says the tables grew; before the first of them, the model, at the pace of
     measured DIFFERENTIALs: on a busy machine a FULL takes longer too.
 
-    The first load bounds the model from above: it read all that a FULL reads.
+    The first load bounds the model from above: it read all that a FULL reads. It also bounds a pace that makes FULL look cheap: small
+    refreshes that start their jobs fast say little about what it takes to read and group whole tables.
     """
     measured = _regular(past.of(Action.FULL))[-RECENT:]
     if measured:
         return Prediction(median(_grown(s, modelled) for s in measured), f"measured, {len(measured)} of them", measured=True)
     changes = _enough(past)
     estimate = modelled * (_pace(changes) if changes else 1.0)
+    if past.first_load is not None and estimate < modelled:
+        warm = _grown(past.first_load, modelled - modelled_difference) / WARMER + modelled_difference
+        estimate = max(estimate, min(modelled, warm))
     if past.first_load is not None and (bound := _grown(past.first_load, modelled)) < estimate:
         return Prediction(bound, "as the first load")
     return Prediction(estimate, "estimated")

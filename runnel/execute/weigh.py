@@ -34,7 +34,8 @@ class Weighing:
     @property
     def recompute_ms(self) -> float:
         """What a recompute would take now."""
-        return predict_full(self.past, self.weighed.full.ms).ms
+        full = self.weighed.full
+        return predict_full(self.past, full.ms, full.of(cost.DIFFERENCE)).ms
 
 
 def weigh(

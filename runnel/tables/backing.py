@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures, Transaction
 from deltalake.exceptions import CommitFailedError
@@ -273,6 +274,14 @@ class BackingTable:
         if not adds and self.log.local is not None:
             shutil.rmtree(f"{root}/{folder}", ignore_errors=True)
         return Written(tuple(adds), rows, (least, most), frozenset(nulls))
+
+    def weight(self, version: int, level: str) -> int | None:
+        """What the rows of a level weigh together; None where this process cannot read them."""
+        files = self.log.plain_files(version, partitioned=True) if self.log.local is not None else None
+        if files is None:
+            return None
+        paths = [self.log.full_path(f["path"]) for f in files if f[f"partition.{LEVEL}"] == level]
+        return sum(pc.sum(pq.read_table(p, columns=[WEIGHT], partitioning=None)[WEIGHT]).as_py() or 0 for p in paths)
 
     def distinct(self, written: Written) -> bool:
         """Whether no two rows of some files have the same hash, so that no row is there twice; False where that takes too long to know."""

@@ -86,6 +86,15 @@ def test_an_unmeasured_full_is_modelled_at_the_pace_of_measured_differentials() 
     assert predict_full(past(*slow, first=60_000.0, age=10.0), 2000.0).ms == 2000.0, "too young"
 
 
+def test_fast_small_refreshes_do_not_make_an_unmeasured_full_cheap() -> None:
+    """They start one job fast; FULL also reads and groups whole tables, of which the first load knows the reading."""
+    fast = differential(*(400.0,) * 5)
+    assert predict_full(past(*fast, first=None), 2000.0, 1500.0).ms == 1000.0, "the pace, bounded"
+    assert predict_full(past(*fast, first=4000.0), 2000.0, 1500.0).ms == 2000.0, "half of the first load and the difference, at most the model"
+    assert predict_full(past(*fast, first=1000.0), 2000.0, 1500.0).ms == 1000.0, "never more than the first load"
+    assert predict_full(past(*fast, first=400.0), 2000.0).ms == 400.0
+
+
 def test_samples_of_one_size_give_no_line() -> None:
     found = predict_differential(past(*differential(1500, 1400, 1600, 1500, 1500)), 1000.0)
     assert found.measured and found.ms == 1500.0 and "one size" in found.basis
