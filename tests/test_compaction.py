@@ -68,7 +68,7 @@ def test_the_tail_is_folded_without_the_base_and_files_go_when_nobody_needs_them
 def test_compaction_does_not_hide_what_weighs_less_than_nothing(rn, monkeypatch: pytest.MonkeyPatch, query: str, gone: int, writer: str) -> None:
     if writer == "Spark":
         monkeypatch.setattr(compact_module, "ALONE", -1)
-    schema = f"below_{gone}_{len(query)}_{writer}"
+    schema = f"below_{gone}_{len(query)}_{writer}".lower()
     rn.sql(f"CREATE SCHEMA {schema}")
     rn.sql(f"USE {schema}")
     rn.sql("CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT 1 AS k, 10 AS v")

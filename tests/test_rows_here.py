@@ -109,24 +109,6 @@ def test_rows_too_many_for_a_plan_are_written_down_and_computed_by_several_tasks
         assert rn.verify("result").ok
 
 
-def test_a_schema_with_stream_tables_only_is_found_again(tmp_path):
-    """A session of its own: what it made must be there for the next one."""
-    import subprocess
-    import sys
-
-    script = (
-        "import runnel, sys; rn = runnel.connect(warehouse=sys.argv[1]);"
-        "rn.sql('CREATE TABLE IF NOT EXISTS t (x INT) USING delta'); rn.sql('CREATE SCHEMA IF NOT EXISTS views');"
-        "rn.sql('CREATE STREAM TABLE IF NOT EXISTS views.doubled AS SELECT x * 2 AS y FROM t');"
-        "rn.sql('INSERT INTO t VALUES (1)'); rn.refresh('views.doubled'); print('rows', rn.sql('SELECT * FROM views.doubled').count())"
-    )
-    said = [
-        subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=300, check=True).stdout.split()[-1]
-        for _ in range(2)
-    ]
-    assert said == ["1", "2"]
-
-
 def test_rows_here_can_be_switched_off(rn):
     rn.sql("CREATE SCHEMA rows_there")
     rn.sql("USE rows_there")
