@@ -103,8 +103,10 @@ def test_a_recursion_without_end_stops_at_its_bound(shop) -> None:
     query = "WITH RECURSIVE r(n) AS (SELECT src FROM e WHERE src = 1 UNION ALL SELECT e.dst FROM r JOIN e ON r.n = e.src) SELECT n FROM r"
     shop.create("endless", query, mode="DIFFERENTIAL")
     shop.sql("INSERT INTO e VALUES (3, 1)")
+    shop.spark.conf.set("spark.sql.cteRecursionLevelLimit", "20")
     with pytest.raises(DefinitionError) as caught:
         shop.refresh("endless")
+    shop.spark.conf.unset("spark.sql.cteRecursionLevelLimit")
     assert caught.value.code == "RECURSION_LIMIT"
     shop.sql("DELETE FROM e WHERE src = 3")
     assert shop.refresh("endless").action == "DIFFERENTIAL"

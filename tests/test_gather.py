@@ -32,7 +32,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list:
 @pytest.mark.parametrize(
     ("few", "both"),
     [
-        pytest.param(0, False, id="files of each face"),
+        pytest.param(0, False, id="files of each face", marks=pytest.mark.slow),
         pytest.param(gather.FEW, False, id="rows of each face", marks=pytest.mark.slow),
         pytest.param(gather.FEW, True, id="both faces"),
     ],

@@ -24,7 +24,7 @@ def test_every_query_is_there_or_left_out() -> None:
     assert QUERIES.keys() | LEFT_OUT.keys() == {f"q{n:02}" for n in range(23)}
 
 
-OFTEN = "q04 q06 q07 q09 q18".split()
+OFTEN = "q04 q07 q18".split()
 
 
 @pytest.mark.parametrize("query", [pytest.param(q, marks=() if q in OFTEN else pytest.mark.slow) for q in QUERIES])
