@@ -266,7 +266,7 @@ class Runnel:
         version = version_seen(self._engine, backing, self._group_or_name(cut) if isinstance(cut, str) else cut)
         note = backing.note_at(version)
         log_relation = f"delta.{quote(backing.path)} VERSION AS OF {version}"
-        return self.spark.sql(finished_sql(backing.layout_at(version), f"(SELECT * FROM {log_relation})", note.log_facts))
+        return self.spark.sql(finished_sql(backing.layout_at(version), f"(SELECT * FROM {log_relation})", self._engine.log_facts(note)))
 
     def cut(self, name: str) -> Cut:
         """The versions of the plain sources that readers of a stream table, or of a group, see now."""

@@ -87,7 +87,7 @@ def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNot
     compacting it would hide that.
     """
     layout, size = backing.definition.layout, backing.log.size()
-    rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), note.log_facts, checked))
+    rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), engine.log_facts(note), checked))
     if layout.kind == "rows":
         rows = rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
     return rows.coalesce(max(1, size // FILE, min(engine.parallelism, size // SMALL_FILE)))
@@ -117,7 +117,8 @@ def _write(engine: Engine, backing: BackingTable, fold: Fold, version: int, note
     found = here.folded(backing.log, version, layout, columns, fold.value) if engine.reader.here else None
     if found is not None:
         return backing.write_rows(found.table, fold.value, note.epoch)
-    change = backing.weight(version, TAIL) if fold is Fold.BASE and note.tail_net and note.base_distinct else None
+    facts = engine.log_facts(note)
+    change = backing.weight(version, TAIL) if fold is Fold.BASE and facts is not None and facts.net and facts.distinct else None
     if change is not None:
         # One change over rows that all differ: each that went is one row of the base, so the number of rows tells whether all of them were there.
         written = backing.write(_base(engine, backing, engine.reader.table(backing.path, version), note, checked=False), fold.value, note.epoch)

@@ -30,7 +30,7 @@ from runnel.sources.source import Source
 from runnel.sources.stream_table import StreamTableSource
 from runnel.state import Catalog, Entry
 from runnel.tables.backing import BackingTable, CommitNote
-from runnel.tables.content import finished_sql
+from runnel.tables.content import LogFacts, finished_sql
 
 SMALL = {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partitions": "2"}
 """Settings for a job over a small change: planned at once, in few parts."""
@@ -146,8 +146,12 @@ class Engine:
             ref.key,
             upstream.log,
             upstream.definition.layout,
-            lambda layout, log, note: finished_sql(layout, log, CommitNote.from_dict(note).log_facts if note else None),
+            lambda layout, log, note: finished_sql(layout, log, self.log_facts(CommitNote.from_dict(note)) if note else None),
         )
+
+    def log_facts(self, note: CommitNote) -> LogFacts | None:
+        """What a note allows readers of its table to leave out, None where they shall leave out nothing."""
+        return note.log_facts if self.settings.uses("noted_forms") else None
 
     def commits_directly(self, backing: BackingTable) -> bool:
         """Whether delta-rs commits what Spark wrote: when allowed, and when this process can see the files itself."""

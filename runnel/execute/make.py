@@ -96,8 +96,11 @@ def _inputs(work: Work, plan: ChangePlan) -> dict[str, Provided]:
 
 def _provider(work: Work) -> Provider:
     facts, columns = {f.key: f for f in work.facts}, columns_read(work.engine.root(work.backing.definition).maintained)
+    log_facts = work.engine.log_facts(work.note)
     prunes, reads = work.engine.settings.uses("near_files"), work.engine.reader.here and reads_here(work)
-    return Provider(work.engine.reader, work.backing, work.version, work.note, work.sources, facts, work.held, work.clock, columns, prunes, reads)
+    return Provider(
+        work.engine.reader, work.backing, work.version, work.note, log_facts, work.sources, facts, work.held, work.clock, columns, prunes, reads
+    )
 
 
 def _gathered(work: Work) -> dict[str, Provided]:

@@ -19,7 +19,7 @@ from runnel.sources.here import IN_PLAN
 from runnel.sources.reader import Given, Reader
 from runnel.sources.source import Source
 from runnel.tables.backing import BackingTable, CommitNote
-from runnel.tables.content import content_sql
+from runnel.tables.content import LogFacts, content_sql
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Provider:
     backing: BackingTable
     version: int
     note: CommitNote
+    log_facts: LogFacts | None
     sources: Mapping[str, Source]
     facts: Mapping[str, SourceFacts]
     held: Mapping[str, Held]
@@ -119,7 +120,7 @@ class Provider:
             # Ranges only: with a list of values Spark broadcasts the touched keys once more than without it.
             ranges = [b.predicate() for b in bounds_of(want, self.held) if b.side is not Side.EQUAL] if self.prunes else []
             return reduce(DataFrame.where, ranges, log)
-        return self.reader.session.sql(content_sql(self.backing.definition.layout, self.reader.register(log), self.note.log_facts))
+        return self.reader.session.sql(content_sql(self.backing.definition.layout, self.reader.register(log), self.log_facts))
 
     def _moment(self, kind: str, face: Face) -> DataFrame:
         """A clock as a table of one row; its change takes the old reading away and brings the new one."""

@@ -56,7 +56,7 @@ def verify(engine: Engine, name: str) -> Verification:
             sources = {s.key: engine.source(s) for s in definition.sources}
             reader.adopt(definition.functions)
             log = reader.register(reader.table(backing.path, version))
-            content = reader.session.sql(finished_sql(definition.layout, log, note.log_facts))
+            content = reader.session.sql(finished_sql(definition.layout, log, engine.log_facts(note)))
             query = pinned_query(reader, definition, sources, note.versions(), note.extra.get(clock.NOTED))
             checked = tuple(c for c in definition.layout.output if c.name not in definition.unchecked)
             return _compare(name, note.versions(), content, query, definition.layout.output, checked)
