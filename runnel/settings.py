@@ -29,7 +29,18 @@ OF_PLANS = (
     "sums_once",
 )
 """Ways to a smaller change plan."""
-OPTIMISATIONS = ("gathered_rows", "held_changes", "near_files", "noted_forms", "rows_here", "shared_reads", "shared_steps", "sized_jobs", *OF_PLANS)
+OPTIMISATIONS = (
+    "gathered_rows",
+    "held_changes",
+    "near_files",
+    "noted_forms",
+    "replaced_content",
+    "rows_here",
+    "shared_reads",
+    "shared_steps",
+    "sized_jobs",
+    *OF_PLANS,
+)
 """What may be switched off by name without changing any result."""
 
 

@@ -12,6 +12,7 @@ from benchmarks.measure import Meter
 from runnel.algebra import WEIGHT
 from runnel.errors import Internal
 from runnel.execute import compact as compact_module
+from runnel.execute import due as due_module
 from runnel.tables.backing import TAIL
 from runnel.tables.content import quote
 from tests.support.shop import LARGE, TOTALS, Shop
@@ -24,7 +25,7 @@ def parquet_files(path: str) -> int:
 
 
 def test_the_tail_is_folded_without_the_base_and_files_go_when_nobody_needs_them(rn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compact_module, "WORTHWHILE", 3)
+    monkeypatch.setattr(due_module, "WORTHWHILE", 3)
     shop = Shop(rn)
     by_spark = {"disabled_optimisations": ("rows_here",)}  # what this process folds itself is in test_reading.py
     other = runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"compact_tail_files": 2, "compact_tail_ratio": 100.0, **by_spark})

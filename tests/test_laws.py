@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from runnel.errors import DefinitionError, Transient
 from runnel.execute import refresh as refresh_module
+from runnel.execute.engine import Engine
 from runnel.settings import OF_PLANS, OPTIMISATIONS
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
+
+ABOVE_LARGE = "SELECT customer, amount * 2 AS twice FROM large"
 
 
 def test_law_1_what_users_read_is_the_query_at_the_frontier(rn) -> None:
@@ -81,15 +86,65 @@ def test_law_3_the_catalog_is_rebuilt_from_the_tables(rn) -> None:
     shop.refresh("totals", "NO_DATA")
 
 
-def test_law_4_full_appends_the_difference_only(rn) -> None:
+def test_law_4_full_appends_the_difference_where_a_stream_table_reads_it(rn) -> None:
     shop = Shop(rn)
     rn.create("large", LARGE)
+    rn.create("above", ABOVE_LARGE, mode="DIFFERENTIAL")
     rn.sql("UPDATE orders SET amount = 8 WHERE id = 3")
     record = shop.refresh("large", "FULL", full=True)
     commit = rn._engine.backing(shop.name("large")).log.commit(record.version)
     assert not commit.removes
     assert record.rows_out == 1, "three rows stayed and one came"
+    assert shop.refresh("above", "DIFFERENTIAL").rows_in == 1
     assert shop.refresh("large", "FULL", full=True).rows_out == 0
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["direct", "by_spark"])
+def test_law_4_full_replaces_what_nobody_reads_and_the_change_is_still_told(rn, direct) -> None:
+    import runnel
+
+    shop = Shop(rn)
+    shop.rn = other = rn if direct else runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"direct_commits": False})
+    for name, query in (("large", LARGE), ("totals", TOTALS)):
+        other.create(name, query)
+        rn.sql("INSERT INTO orders VALUES (8, 8, 8)" if name == "large" else "DELETE FROM orders WHERE id = 4")
+        rn.sql("UPDATE orders SET amount = amount + 1 WHERE id = 1")
+        assert "takes the place" not in str(other.explain(name)), "as long as changes are applied"
+        other.alter(name, mode="FULL")
+        assert "takes the place" in str(other.explain(name))
+        before = rn.spark.table(shop.name(name)).collect()
+        record = shop.refresh(name, "FULL")
+        backing = other._engine.backing(shop.name(name))
+        commit = backing.log.commit(record.version)
+        assert commit.removes and commit.runnel["kind"] == "replace" and backing.note()[1].tail_files == 0
+        shop.check(name)
+        told = other.changes(name, record.version).drop("_commit_version", "_commit_timestamp")
+        gone, come = (told.where(f"_change_type = '{kind}'").drop("_change_type").collect() for kind in ("delete", "insert"))
+        after = rn.spark.table(shop.name(name)).collect()
+        assert Counter(after) == Counter(before) - Counter(gone) + Counter(come) and not Counter(gone) & Counter(come)
+        other.alter(name, mode="DIFFERENTIAL")
+        rn.sql("INSERT INTO orders VALUES (9, 1, 9)")
+        shop.refresh(name, "DIFFERENTIAL")
+    if not direct:
+        other.close()
+
+
+def test_law_4_a_reader_that_came_too_late_for_the_difference_gets_it_from_the_contents(rn, monkeypatch) -> None:
+    """As where another process made a reader while this one computed anew."""
+    shop = Shop(rn)
+    for table, query in (("large", LARGE), ("totals", TOTALS)):
+        rn.create(table, query)
+        rn.create(f"above_{table}", f"SELECT * FROM {table}", mode="STRICT")
+        rn.create(f"count_{table}", f"SELECT customer, COUNT(*) AS n FROM {table} GROUP BY customer", mode="STRICT")
+        rn.sql("INSERT INTO orders VALUES (8, 8, 8), (2, 1, 20)")
+        with monkeypatch.context() as patched:
+            patched.setattr(Engine, "may_replace", lambda *_: True)
+            record = rn.refresh(table, full=True)
+        assert rn._engine.backing(shop.name(table)).log.commit(record.version).runnel["kind"] == "replace"
+        rn.sql("INSERT INTO orders VALUES (9, 1, 9)")
+        shop.refresh(table, "DIFFERENTIAL")
+        for reader in ("above", "count"):
+            shop.refresh(f"{reader}_{table}", "DIFFERENTIAL")
 
 
 def test_law_4_compaction_never_alters_the_sum(rn) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import runnel
-from runnel.execute.compact import Fold, compact
+from runnel.execute.compact import compact
+from runnel.execute.due import Fold
 from runnel.observe.record import Action
 from runnel.tables.backing import CommitNote
 

@@ -12,7 +12,7 @@ from runnel.definition import SourceRef
 from runnel.errors import DefinitionError
 from runnel.execute.engine import Engine
 from runnel.sources.facts import Kind, SourceFacts
-from runnel.sources.stream_table import SWAP, StreamTableSource
+from runnel.sources.stream_table import ANEW, CONTENTS, REFRESH, StreamTableSource
 
 
 def changes(engine: Engine, name: str, first: int, last: int | None) -> DataFrame:
@@ -39,13 +39,14 @@ def changes(engine: Engine, name: str, first: int, last: int | None) -> DataFram
 
 
 def _carries_rows(note: dict[str, object] | None, adds: tuple[dict[str, object], ...]) -> bool:
-    return (bool(adds) and (note or {}).get("kind") == "refresh") or (note or {}).get("kind") == SWAP
+    kind = (note or {}).get("kind")
+    return kind in ANEW or (kind == REFRESH and bool(adds))
 
 
 def _one(engine: Engine, source: StreamTableSource, version: int) -> DataFrame:
     """One commit, each row as often as it weighs."""
     kind = (source.log.commit(version).runnel or {}).get("kind")
-    facts = SourceFacts(source.key, Kind.MIXED, version - 1, version, "", rows=None, via=SWAP if kind == SWAP else "log")
+    facts = SourceFacts(source.key, Kind.MIXED, version - 1, version, "", rows=None, via=CONTENTS if kind in ANEW else "log")
     change = source.change(engine.reader, facts)
     columns = [c for c in change.columns if c != WEIGHT]
     net = change.groupBy(*(F.col(f"`{c}`") for c in columns)).agg(F.sum(WEIGHT).alias(WEIGHT)).where(f"{WEIGHT} <> 0")

@@ -10,7 +10,6 @@ share of the base. So a row that came is rewritten a few times, however many ref
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,39 +18,18 @@ from runnel.algebra import WEIGHT, Steps
 from runnel.algebra.steps import consolidation
 from runnel.differentiate.plan import summed
 from runnel.errors import Internal
+from runnel.execute.due import Fold
 from runnel.execute.engine import Engine
 from runnel.execute.publication import follow
 from runnel.execute.sized import ALONE
-from runnel.settings import Settings
 from runnel.sources import here
 from runnel.tables.backing import TAIL, BackingTable, CommitNote, Written
 from runnel.tables.content import BELOW, HASH, LEVEL, content_sql
 
-WORTHWHILE = 100_000
-"""Tables and tails up to this many rows are folded into the base at once. A choice, not yet a measurement."""
 FILE = 64 << 20
 """Bytes that a file of the base should have at least, where there are as many. A choice, not yet a measurement."""
 SMALL_FILE = 8 << 20
 """The same in a table so small that some cores would have no file to write."""
-
-
-class Fold(StrEnum):
-    """What a compaction rewrites, by the level that its rows get."""
-
-    TAIL = "tail"
-    BASE = "base"
-
-
-def due(backing: BackingTable, settings: Settings) -> Fold | None:
-    """What has outgrown its bound: the tail's share of the table, or the number of its files."""
-    _, note = backing.note()
-    if backing.definition.read_optimised:
-        return Fold.BASE if note.tail_files > 0 else None
-    if note.tail_rows > max(WORTHWHILE, settings.compact_tail_ratio * note.base_rows):
-        return Fold.BASE
-    if note.tail_files <= settings.compact_tail_files:
-        return None
-    return Fold.BASE if note.base_rows + note.tail_rows <= WORTHWHILE else Fold.TAIL
 
 
 def compact(engine: Engine, backing: BackingTable, fold: Fold = Fold.BASE) -> int:

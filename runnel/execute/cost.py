@@ -36,6 +36,7 @@ FEW_ROWS = 100_000
 all its rows, so that a ratio says nothing about the cost."""
 
 DIFFERENCE = "difference to what is stored"
+FOLD = "fold the rows that it appends, in their turn"
 _STEPS = re.compile(r"\b(JOIN|GROUP BY|DISTINCT|OVER \()")
 _MB = 1 << 20
 
@@ -118,10 +119,11 @@ class Weighed:
 @dataclass(frozen=True)
 class Pruned:
     """What a refresh knows about its plan beyond the sizes of tables: of inputs by name the share of a table's bytes in files that can hold
-    rows that matter, and the sets of inputs that one pass serves together."""
+    rows that matter, the sets of inputs that one pass serves together, and of inputs by name the share of rows with values of a change."""
 
     shares: Mapping[str, float] = field(default_factory=dict)
     together: tuple[frozenset[str], ...] = ()
+    touched: Mapping[str, float] = field(default_factory=dict)
 
     def passes(self, plan: ChangePlan) -> Iterator[tuple[InputFace, float, int]]:
         """The inputs that are read, with the share of the table that a pass reads and the number of passes."""
@@ -132,9 +134,15 @@ class Pruned:
 
 
 def differential(
-    plan: ChangePlan, tables: Mapping[str, Size], changed: Mapping[str, int | None], stored: Size, pruned: Pruned | None = None
+    plan: ChangePlan,
+    tables: Mapping[str, Size],
+    changed: Mapping[str, int | None],
+    stored: Size,
+    pruned: Pruned | None = None,
+    fold_at: int | None = None,
 ) -> Estimate:
-    """The cost of applying the sources' changes: faces at the size of their tables as often as they are read, changes at their own."""
+    """The cost of applying the sources' changes: faces at the size of their tables as often as they are read, changes at their own, and the rows
+    of the result that they move. `fold_at` are the rows of a tail that is folded into the base, which each appended row brings nearer."""
     text = "\n".join(p.sql for p in plan.parts) or plan.sql
     sizes = {**tables, STORED: stored}
     shuffled = not plan.facts.small and "JOIN" in text
@@ -147,7 +155,26 @@ def differential(
             terms.append(_change(face.source, sizes[face.source], changed.get(face.source)))
         else:
             terms.append(_scan(face.source, str(face.face), sizes[face.source].part(share), shuffled, times))
+    moved = _moved(plan, tables, stored, pruned.touched)
+    if moved:
+        terms.append(Term(f"move {moved} rows of the result", moved * CHANGED_ROW_MS))
+    appended = moved + min(sum(r or 0 for r in changed.values()), 2 * (stored.rows or 0))
+    if fold_at is not None and appended:
+        terms.append(_fold(appended, fold_at, stored))
     return Estimate(Action.DIFFERENTIAL, tuple(terms))
+
+
+def _moved(plan: ChangePlan, tables: Mapping[str, Size], stored: Size, touched: Mapping[str, float]) -> int:
+    """Rows of the result that may go and come since a change touches their keys: no more than the rows of a table that it touches, nor than
+    the same share of what is stored."""
+    shares = [(touched[i.name], tables[i.source].rows or 0) for i in plan.inputs if i.name in touched and i.source in tables]
+    return 2 * int(max((share * min(rows, stored.rows or 0) for share, rows in shares), default=0))
+
+
+def _fold(appended: int, fold_at: int, stored: Size) -> Term:
+    """What compaction will cost for the sake of these rows: the whole when they fill the tail by themselves."""
+    whole = stored.bytes / _MB * MB_MS + ((stored.rows or 0) + appended) * WRITTEN_ROW_MS
+    return Term(FOLD, whole * min(1.0, appended / max(1, fold_at)))
 
 
 def full(sql: str, tables: Mapping[str, Size], stored: Size, first: bool = False, uses: Mapping[str, int] | None = None) -> Estimate:

@@ -22,6 +22,7 @@ from pyspark.errors import AnalysisException
 from runnel.definition import FUSE
 from runnel.errors import RunnelError, Transient
 from runnel.execute import compact as compaction
+from runnel.execute.due import WORTHWHILE, Fold
 from runnel.execute.engine import Engine
 from runnel.execute.lookup import translated
 from runnel.execute.records import finish_orphans
@@ -88,7 +89,7 @@ class SparkEffects:
     def tidy(self, done: Callable[[], None]) -> str | None:
         for name, fold in self._untidy():
 
-            def work(engine: Engine, name: str = name, fold: compaction.Fold = fold) -> None:
+            def work(engine: Engine, name: str = name, fold: Fold = fold) -> None:
                 try:
                     _compact(engine, name, fold)
                     self._tell(Event("compacted", name))
@@ -142,16 +143,16 @@ class SparkEffects:
         except (RunnelError, OSError):
             return None
 
-    def _untidy(self) -> Iterable[tuple[str, compaction.Fold]]:
+    def _untidy(self) -> Iterable[tuple[str, Fold]]:
         known = self._engine.known().definitions
         for name, note in self.standing.tails().items():
             if name in known and note.tail_files > 0:
                 total = note.base_rows + note.tail_rows
                 share = self._engine.settings.compact_tail_ratio / SHARE
-                if total <= compaction.WORTHWHILE or note.tail_rows > share * note.base_rows:
-                    yield name, compaction.Fold.BASE
+                if total <= WORTHWHILE or note.tail_rows > share * note.base_rows:
+                    yield name, Fold.BASE
                 elif note.tail_files > MOST_FILES:
-                    yield name, compaction.Fold.TAIL
+                    yield name, Fold.TAIL
 
     def _alert(self, name: str, trouble: Trouble, failures: str) -> None:
         """A suspension is logged, recorded in the history and shown by `status`."""
@@ -206,7 +207,7 @@ def _blown(engine: Engine, job: Job) -> dict[str, Blown]:
     return found
 
 
-def _compact(engine: Engine, name: str, fold: compaction.Fold) -> None:
+def _compact(engine: Engine, name: str, fold: Fold) -> None:
     with engine.catalog.lease(name, wait=0.0, ttl=engine.settings.lock_lease_seconds):
         compaction.compact(engine, engine.backing(name), fold)
 

@@ -116,6 +116,10 @@ class Engine:
         """Tasks that Spark runs at once, as far as it can be asked."""
         return 8 if is_remote() else int(self.spark.sparkContext.defaultParallelism)
 
+    def may_replace(self, definition: Definition) -> bool:
+        """Whether a FULL may put what it computed in place of what is stored: no stream table reads this one, so none waits for the difference."""
+        return self.settings.uses("replaced_content") and not self.graph().readers.get(definition.name)
+
     def graph(self) -> Graph:
         """Who reads whom, and who is refreshed together."""
         return self.known().graph

@@ -68,9 +68,9 @@ def _plan(engine: Engine, work: Work) -> str:
         return str(work.plan)
     definition = work.backing.definition
     if not definition.incremental:
-        return f"query(after) - stored content, where the query is\n{definition.sql}"
+        return f"query(after){'' if work.anew else ' - stored content'}, where the query is\n{definition.sql}"
     if work.decision.action is not Action.NO_DATA:
-        return str(recompute(engine.root(definition), STORED))
+        return str(recompute(engine.root(definition), None if work.anew else STORED))
     every = Facts(frozenset((*definition.source_keys, *definition.clocks)))
     return f"-- nothing to do now; a mixed change in every source would run:\n{differentiate(engine.root(definition), every, engine.settings.laws, engine.settings.off)}"
 
@@ -81,6 +81,8 @@ def _reading(engine: Engine, work: Work) -> str:
         f"connector: {'kernel, in a session of its own' if settings.kernel_reads else 'default'}",
         f"commits: {'written by Spark as Parquet, committed by delta-rs' if work.direct else 'by the writer of Delta Lake'}",
     ]
+    if work.replaces:
+        lines.append("what is computed takes the place of what is stored: no stream table waits for the difference")
     if work.plan is not None and len(work.plan.parts) > 1:
         lines.append(f"steps computed once and shared: {', '.join(p.name for p in work.plan.parts[:-1])}")
     faces = {(i.source, i.face) for i in work.plan.inputs} if work.plan else set()

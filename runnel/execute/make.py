@@ -89,7 +89,7 @@ def _inputs(work: Work, plan: ChangePlan) -> dict[str, Provided]:
     """What the plan reads, by name."""
     gathered, provider = _gathered(work), _provider(work)
     found = {i.name: gathered.get(i.name) or provider.provide(i.want) for i in plan.inputs}
-    if work.decision.action is not Action.DIFFERENTIAL and not work.first:
+    if work.decision.action is not Action.DIFFERENTIAL and not work.anew:
         found[STORED] = provider.provide(Want(LOG, Face.BEFORE))
     return found
 
@@ -120,7 +120,7 @@ def _difference(work: Work, result: DataFrame) -> DataFrame:
     """query(after) - stored content, for a query that has no tree."""
     reader, stored = work.engine.reader, work.layout.stored
     renamed = result.toDF(*(c.name for c in stored)).selectExpr(*(f"`{c.name}`" for c in stored), f"CAST(1 AS BIGINT) AS {WEIGHT}")
-    if work.first:
+    if work.anew:
         return renamed
     now = reader.register(renamed)
     was = reader.register(reader.table(work.backing.path, work.version))

@@ -23,7 +23,7 @@ from runnel.observe.record import Action, Mode, RefreshRecord
 from runnel.schedule.schedules import Cron
 from runnel.sources.delta import FEED
 from runnel.sources.delta_log import local_path
-from runnel.sources.stream_table import SWAP
+from runnel.sources.stream_table import REFRESHES
 from runnel.tables.backing import BackingTable, CommitNote
 from runnel.tables.content import quote
 from runnel.tables.view import drop_view
@@ -249,7 +249,7 @@ def logged_history(backing: BackingTable) -> list[RefreshRecord]:
             written = backing.log.commit(version).runnel
         except FileNotFoundError:
             continue
-        if not written or written.get("kind") not in ("refresh", SWAP):
+        if not written or written.get("kind") not in REFRESHES:
             continue
         note = CommitNote.from_dict(written)
         assert note.action is not None

@@ -47,3 +47,19 @@ def shares(
         if bounds:
             found[needed.name] = sources[needed.source].near(version_of(facts[needed.source], needed.face), bounds)
     return found
+
+
+def touched(
+    inputs: Sequence[InputFace], sources: Mapping[str, Source], facts: Mapping[str, SourceFacts], held: Mapping[str, Held]
+) -> dict[str, float]:
+    """Of inputs by name, the share of their table's rows that have values of a change, where that can be told."""
+    found = {}
+    for needed in inputs:
+        if needed.source not in sources or needed.face is Face.CHANGE:
+            continue
+        equal = [b for b in bounds_of(needed.want, held) if b.side is Side.EQUAL]
+        version = version_of(facts[needed.source], needed.face) if equal else 0
+        known = [s for b in equal if (s := sources[needed.source].share(version, b)) is not None]
+        if known:
+            found[needed.name] = min(known)
+    return found

@@ -10,9 +10,9 @@ from typing import Any
 from runnel.bind import clock
 from runnel.errors import RunnelError
 from runnel.execute.work import Work
-from runnel.observe.record import Action, RefreshRecord, Stage
+from runnel.observe.record import COMPACTION, Action, RefreshRecord, Stage
 from runnel.schedule.cut import merged
-from runnel.sources.stream_table import REFLECTS, SWAP
+from runnel.sources.stream_table import REFLECTS, REFRESH, REPLACE, SWAP
 from runnel.tables.backing import CommitNote
 
 log = logging.getLogger("runnel")
@@ -22,12 +22,12 @@ def note_of(work: Work) -> CommitNote:
     frontier: dict[str, list[Any]] = {f.key: [f.after, f.table_id] for f in work.facts}
     direct = work.direct or work.empty
     rows = work.written.rows if direct else None
-    negatives = work.written.negatives if direct else not work.first
+    negatives = work.written.negatives if direct else not work.anew
     files = len(work.written.adds) if direct else 1
-    old = work.note.without_tail if work.first else work.note
-    came = 0 if work.first else files
+    old = work.note.without_tail if work.anew else work.note
+    came = 0 if work.anew else files
     return CommitNote(
-        kind=SWAP if work.relaid else "refresh",
+        kind=SWAP if work.relaid else REPLACE if work.replaces else REFRESH,
         epoch=old.epoch + 1,
         frontier=frontier,
         action=work.decision.action,
@@ -35,14 +35,14 @@ def note_of(work: Work) -> CommitNote:
         rows_in=rows_in(work),
         rows_out=rows,
         negatives=negatives,
-        tail_rows=old.tail_rows + (0 if work.first else rows or 0),
+        tail_rows=old.tail_rows + (0 if work.anew else rows or 0),
         tail_files=old.tail_files + came,
-        tail_negatives=old.tail_negatives or (negatives and not work.first),
+        tail_negatives=old.tail_negatives or (negatives and not work.anew),
         tail_grows=(old.tail_grows and old.tail_files > 0) or (came > 0 and (work.written.grows or not direct)),
         tail_net=old.tail_files == 0 or (old.tail_net and came == 0),
         tail_nulls=_nulls(work, old.tail_nulls),
-        base_rows=(rows or 0) if work.first else old.base_rows,
-        base_distinct=work.backing.distinct(work.written) if work.first and direct else old.base_distinct,
+        base_rows=(rows or 0) if work.anew else old.base_rows,
+        base_distinct=work.backing.distinct(work.written) if work.anew and direct else old.base_distinct,
         started_at=work.started,
         definition_id=work.backing.definition.id,
         swap={"definition": work.backing.definition.as_dict(), "layout": work.swap.old.layout.as_dict()} if work.swap else None,
@@ -52,7 +52,7 @@ def note_of(work: Work) -> CommitNote:
 
 def _nulls(work: Work, before: list[str] | None) -> list[str] | None:
     """The columns that are NULL somewhere in the tail."""
-    if work.first or work.empty:
+    if work.anew or work.empty:
         return before
     return sorted(work.written.nulls.union(before)) if work.direct and before is not None else None
 
@@ -86,8 +86,15 @@ def record_of(work: Work, stages: list[Stage], started: float) -> RefreshRecord:
         stages=tuple(stages),
         started_at=work.started,
         ms=took,
+        fold_ms=_folding(work, stages),
         **_costs(work),
     )
+
+
+def _folding(work: Work, stages: list[Stage]) -> float:
+    """What a compaction took for the sake of the rows of this refresh."""
+    own, before = work.written.rows, work.note.tail_rows
+    return 0.0 if work.anew or not own else round(sum(s.ms for s in stages if s.name == COMPACTION) * own / (own + before), 1)
 
 
 def running(work: Work) -> RefreshRecord:

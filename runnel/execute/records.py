@@ -12,7 +12,7 @@ from dataclasses import replace
 from runnel.errors import RunnelError
 from runnel.execute.engine import Engine
 from runnel.observe.record import RefreshRecord
-from runnel.sources.stream_table import SWAP
+from runnel.sources.stream_table import REFRESHES
 from runnel.tables.backing import CommitNote
 
 log = logging.getLogger("runnel")
@@ -35,7 +35,7 @@ def _committed(engine: Engine, orphan: RefreshRecord) -> tuple[int | None, Commi
         log = engine.backing(orphan.stream_table).log
         for version in range(log.version(), -1, -1):
             written = log.commit(version).runnel
-            if not written or written.get("kind") not in ("refresh", SWAP):
+            if not written or written.get("kind") not in REFRESHES:
                 continue
             note = CommitNote.from_dict(written)
             if note.started_at == orphan.started_at:

@@ -19,13 +19,14 @@ from runnel.bind.expand import split_key
 from runnel.definition import Definition
 from runnel.differentiate import ChangePlan, recompute
 from runnel.errors import Internal, RunnelError, SourceChanged, Transient
-from runnel.execute.compact import compact, due
+from runnel.execute.compact import compact
 from runnel.execute.cost import Pruned
 from runnel.execute.decide import decide, enforce, facts_of
+from runnel.execute.due import due
 from runnel.execute.engine import Engine
 from runnel.execute.gather import Gathering, gatherings
 from runnel.execute.make import STORED, change_of
-from runnel.execute.near import shares
+from runnel.execute.near import shares, touched
 from runnel.execute.noting import count, failed, note_of, record_of, running
 from runnel.execute.prepare import Prepared, prepare
 from runnel.execute.records import finish_orphans
@@ -185,6 +186,7 @@ def decision(work: Work) -> None:
     if (work.clocks or any(f.changed for f in work.facts)) and not any(f.broken for f in work.facts):
         work.weighing = weigh(work.engine, work.backing, work.note, work.facts, work.sources, work.plan, _pruned(work))
     work.decision = decide(definition, work.facts, work.first, work.full, work.clocks, work.weighing.choice if work.weighing else None)
+    work.replaces = not work.first and work.decision.action in (Action.FULL, Action.REINITIALIZE) and work.engine.may_replace(definition)
     if work.why and work.decision.action is Action.FULL:
         work.decision = replace(work.decision, reason=work.why)
     enforce(definition, work.decision)
@@ -214,8 +216,9 @@ def _pruned(work: Work) -> Pruned:
     """What is known of the passes of the differential plan."""
     if work.plan is None or not work.engine.settings.uses("near_files"):
         return Pruned()
-    near = shares(work.plan.inputs, work.sources, {f.key: f for f in work.facts}, work.held)
-    return Pruned(near, tuple(g.serves for g in work.gatherings))
+    facts = {f.key: f for f in work.facts}
+    near, rows = (ask(work.plan.inputs, work.sources, facts, work.held) for ask in (shares, touched))
+    return Pruned(near, tuple(g.serves for g in work.gatherings), rows)
 
 
 def _still_fits(work: Work) -> None:
@@ -247,7 +250,7 @@ def plan(work: Work) -> None:
     """The SQL of the change. Pure, and free of Spark."""
     definition, action = work.backing.definition, work.decision.action
     if action not in (Action.NO_DATA, Action.DIFFERENTIAL):
-        work.plan = recompute(work.engine.root(definition), None if work.first else STORED) if definition.incremental else None
+        work.plan = recompute(work.engine.root(definition), None if work.anew else STORED) if definition.incremental else None
 
 
 def write(work: Work) -> None:
@@ -255,7 +258,7 @@ def write(work: Work) -> None:
     if work.empty or not work.direct:
         return
     size = sized(work)
-    reader, level = work.engine.reader, BASE if work.first else TAIL
+    reader, level = work.engine.reader, BASE if work.anew else TAIL
     with reader.lock, reader.configured(**size.settings):
         change = change_of(work)
         with reader.configured(**change.settings):
@@ -265,14 +268,14 @@ def write(work: Work) -> None:
 def commit(work: Work) -> None:
     """One Delta commit: the files, the frontier, the action and its reason."""
     note = note_of(work)
-    anew = BASE if work.relaid else None
+    anew = BASE if work.relaid or work.replaces else None
     if work.relaid:
         _keep_view(work)
     if work.direct or work.empty:
         schema = work.swap.schema if work.swap is not None and work.relaid else None
         work.committed = work.backing.commit(work.version, work.written, note, anew, schema)
     else:
-        reader, level = work.engine.reader, BASE if work.first else TAIL
+        reader, level = work.engine.reader, BASE if work.anew else TAIL
         with reader.lock, reader.configured(**sized(work).settings):
             change = change_of(work)
             with reader.configured(**change.settings):

@@ -54,7 +54,7 @@ def sized(work: Work) -> Sized:
     if not work.engine.settings.uses("sized_jobs"):
         return Sized(SOUND if work.plan is None else {})
     if work.plan is None or work.decision.action is not Action.DIFFERENTIAL:
-        everything = sum(s.size() for s in work.sources.values()) + (0 if work.first else work.backing.log.size())
+        everything = sum(s.size() for s in work.sources.values()) + (0 if work.anew else work.backing.log.size())
         return Sized(SOUND if work.plan is None else {}, everything <= HERE)
     rows = [f.rows for f in work.facts if f.changed]
     tables = [i.source for i in work.plan.inputs if i.face is not Face.CHANGE]

@@ -20,7 +20,7 @@ from runnel.schedule.run_state import RunState
 from runnel.schedule.schedules import Cron, next_runs
 from runnel.schedule.tick import Moment, Table, Tick, decide, effective_periods
 from runnel.schedule.watermarks import held_back
-from runnel.sources.stream_table import SWAP
+from runnel.sources.stream_table import ANEW, REFRESH
 from runnel.tables.backing import CommitNote
 
 BACK = 50
@@ -112,7 +112,7 @@ class Standing:
             except FileNotFoundError:
                 break
             kind = (commit.runnel or {}).get("kind")
-            if kind == SWAP or (commit.adds and kind == "refresh"):
+            if kind in ANEW or (commit.adds and kind == REFRESH):
                 return at
         return version
 

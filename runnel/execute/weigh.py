@@ -13,6 +13,7 @@ from runnel.differentiate import ChangePlan
 from runnel.execute import cost
 from runnel.execute.cost import Pruned, Size, Weighed
 from runnel.execute.decide import Ceiling, Choice, ceiling_for, choose
+from runnel.execute.due import longest_tail
 from runnel.execute.engine import Engine
 from runnel.execute.history import WINDOW, Past, past_of, predict_full
 from runnel.observe.record import RefreshRecord
@@ -72,13 +73,13 @@ def _weighed(
     stored = Size(0 if first else backing.log.size(), note.base_rows + note.tail_rows)
     anew = engine.recompute(definition) if definition.incremental else None
     uses = Counter({key: sum(i.uses for i in anew.inputs if i.source == key) for key in tables}) if anew is not None else None
-    full = cost.full(anew.sql if anew is not None else definition.sql, tables, stored, first, uses)
+    full = cost.full(anew.sql if anew is not None else definition.sql, tables, stored, first or engine.may_replace(definition), uses)
     changed = {f.key: f.rows for f in facts if f.changed}
     if plan is None:
         return Weighed(full, changed_rows=_total(changed.values()))
     return Weighed(
         full,
-        cost.differential(plan, tables, changed, stored, pruned),
+        cost.differential(plan, tables, changed, stored, pruned, longest_tail(backing, note, engine.settings)),
         changed_rows=_total(changed.values()),
         source_rows=_total(tables[key].rows for key in changed),
         change_only=all(i.face is Face.CHANGE for i in plan.inputs if i.source not in clock.TYPES),

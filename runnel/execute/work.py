@@ -54,6 +54,7 @@ class Work:
     gatherings: tuple[Gathering, ...] = ()  # decision: of the differential plan
     weighing: Weighing | None = None  # decision, None when nothing is computed or a source is broken
     decision: Decision = field(default_factory=lambda: Decision(Action.SKIP, "not decided"))  # decision
+    replaces: bool = False  # decision: what is stored gives way to what is computed anew, and nobody waits for the difference
     plan: ChangePlan | None = None  # decision: the differential one, which is part of the choice; plan: the one that runs
     bytes_here: int = 0  # write: of the files that this process read instead of Spark
     written: Written = field(default_factory=lambda: Written((), 0, (0, 0)))  # write
@@ -64,6 +65,11 @@ class Work:
     def first(self) -> bool:
         """Nothing that is stored counts: there is nothing yet, or it is stored in another way."""
         return self.note.epoch == 0 or self.relaid
+
+    @property
+    def anew(self) -> bool:
+        """What is computed becomes the base; nothing is subtracted."""
+        return self.first or self.replaces
 
     @property
     def relaid(self) -> bool:

@@ -49,6 +49,10 @@ def mode_of(text: str) -> Mode | None:
     return Mode(word) if word in Mode.__members__ else POLICIES.get(word)
 
 
+COMPACTION = "compaction"
+"""The stage that any refresh may owe."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """One step of a refresh, with its wall time."""
@@ -67,7 +71,8 @@ class RefreshRecord:
     What it cost: `bytes_read` are the files that the plan names, as their logs count them; `rows_read`, `bytes_written` and
     `executor_ms` are what Spark counted, None where it cannot be asked, `bytes_here` are of files of tables that this process read.
     `estimated_ms` is what the model said of the action taken, `recompute_ms` and `recompute_bytes` what a recompute was expected to take
-    at that moment, and `ratio` the changed share of the changed sources.
+    at that moment, and `ratio` the changed share of the changed sources. `fold_ms` is the part of a compaction that its rows are of those
+    that were folded: the whole when they were the tail.
     """
 
     stream_table: str
@@ -93,11 +98,12 @@ class RefreshRecord:
     recompute_bytes: int | None = None
     ratio: float | None = None
     bytes_here: int = 0
+    fold_ms: float = 0.0
 
     @property
     def work_ms(self) -> float:
-        """What the action itself took: without waiting for another refresh, and without compaction, which any refresh may owe."""
-        return sum(s.ms for s in self.stages if s.name != "compaction") or self.ms
+        """What the action itself took: without waiting for another refresh, and of a compaction only what its own rows are to blame for."""
+        return sum(s.ms for s in self.stages if s.name != COMPACTION) + self.fold_ms or self.ms
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -24,6 +24,7 @@ from runnel.sources.delta_log import Commit, DeltaLog, columns_of
 from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.held import ADDED, ROWS, Held, Part, hold, holdable
 from runnel.sources.reader import Given, Reader
+from runnel.sources.sample import sampled
 
 FEED = "delta.enableChangeDataFeed"
 LISTED = 32
@@ -150,9 +151,12 @@ class DeltaSource:
         files = self._files(version)
         if not files or not self._fitting([bound]):
             return None
+        untold = [f for f in files if bound.likely_in(f) is None]
+        seen = sampled([self.log.full_path(f["path"]) for f in untold], bound) if untold else 0.0
         within = rows = 0.0
         for file in files:
             count, likely = file.get("num_records"), bound.likely_in(file)
+            likely = seen if likely is None else likely
             if count is None or likely is None:
                 return None
             within, rows = within + count * likely, rows + count

@@ -37,7 +37,8 @@ class Source(Protocol):
         """The share of its bytes at a version that lie in files which can hold rows within all bounds."""
 
     def share(self, version: int, bound: Bound) -> float | None:
-        """The share of the rows at a version that are likely within a bound, by the statistics of its files; None where they do not tell."""
+        """The share of the rows at a version that are likely within a bound, by the statistics of its files or a look at a few rows; None where
+        neither tells."""
 
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         """The change in these columns, when it is small and this process can read it as well as Spark."""

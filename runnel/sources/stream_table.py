@@ -5,7 +5,8 @@ groups: change = the finished rows of the touched groups, after minus before; th
         that were appended they are the sums after, so the log is read once
 where finishing does not work row by row (LIMIT): change = the finished content, after minus before
 
-Compaction commits do not alter the sum and are passed over.
+Compaction commits do not alter the sum and are passed over. A commit that replaced all that was there changed the table by its finished
+content after minus before.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class StreamTableSource:
             appended = self._appended(before, after)
         except FileNotFoundError:
             return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"commits after version {before} were cleaned from its log")
-        if any(c.runnel and c.runnel.get("swap") and c.runnel["kind"] == SWAP for c in self.log.commits(before, after)):
-            return self._swapped(before, after, identity)
+        if any(c.runnel and c.runnel["kind"] in ANEW for c in self.log.commits(before, after)):
+            return self._anew(before, after, identity)
         if not appended:
             return SourceFacts(self.key, Kind.NEUTRAL, before, after, identity)
         for commit in appended:
@@ -77,11 +78,11 @@ class StreamTableSource:
         rows = None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
         return SourceFacts(self.key, Kind.INSERT_ONLY if grows else Kind.MIXED, before, after, identity, rows=rows, via="log")
 
-    def _swapped(self, before: int, after: int, identity: str) -> SourceFacts:
-        """Its query changed between the versions: where its columns stayed, the change is the difference of the contents."""
+    def _anew(self, before: int, after: int, identity: str) -> SourceFacts:
+        """It was computed anew, or its query changed: where its columns stayed, the change is the difference of the contents."""
         was, now = ([(c.name.lower(), c.type) for c in self.as_of(v).layout.output] for v in (before, after))
         if was == now:
-            return SourceFacts(self.key, Kind.MIXED, before, after, identity, rows=None, via=SWAP)
+            return SourceFacts(self.key, Kind.MIXED, before, after, identity, rows=None, via=CONTENTS)
         moved = sorted({name for name, _ in {*was} ^ {*now}}) or [name for name, _ in now]
         return SourceFacts(self.key, Kind.SCHEMA, before, after, identity, reason=f"its new query changed its columns: {', '.join(moved)}")
 
@@ -133,7 +134,7 @@ class StreamTableSource:
 
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         """The appended rows, where finishing only gives them other names."""
-        if facts.via == SWAP or self.as_of(facts.after) is not self:
+        if facts.via == CONTENTS or self.as_of(facts.after) is not self:
             return None
         layout = self.layout
         if layout.kind != "rows" or not layout.renames or facts.before is None or self.log.local is None or (facts.rows or ROWS + 1) > ROWS:
@@ -147,7 +148,7 @@ class StreamTableSource:
         return found and found.under(names)
 
     def few(self, facts: SourceFacts) -> bool:
-        if facts.via == SWAP:
+        if facts.via == CONTENTS:
             return False
         compared = facts.rows if self.layout.finish_change else self.log.rows()
         return facts.before is not None and compared is not None and compared <= ROWS
@@ -155,7 +156,7 @@ class StreamTableSource:
     def change(self, reader: Reader, facts: SourceFacts) -> DataFrame:
         assert facts.before is not None
         now = self.as_of(facts.after)
-        if facts.via == SWAP or not now.layout.finish_change:
+        if facts.via == CONTENTS or not now.layout.finish_change:
             after, before = self.at(reader, facts.after), self.at(reader, facts.before)
             return _signed(after, 1).unionByName(_signed(before, -1))
         found = now._change_here(facts) if reader.here and self.few(facts) else None
@@ -187,7 +188,7 @@ class StreamTableSource:
         return [self.log.full_path(a["path"]) for c in self._appended(before, after) for a in c.adds]
 
     def _appended(self, before: int, after: int) -> list[Commit]:
-        return [c for c in self.log.commits(before, after) if c.adds and (c.runnel or {}).get("kind") == "refresh"]
+        return [c for c in self.log.commits(before, after) if c.adds and (c.runnel or {}).get("kind") == REFRESH]
 
     def _groups(self, reader: Reader, facts: SourceFacts, appended: DataFrame) -> DataFrame:
         """The touched groups as they are now with weight 1, and as they were with weight -1, each where it has rows."""
@@ -251,8 +252,18 @@ def reflected(note: Mapping[str, Any]) -> dict[str, int]:
 
 
 REFLECTS = "reflects"
+REFRESH = "refresh"
+"""A commit that appends a change."""
 SWAP = "swap"
-"""A commit that puts the content of a new query, stored in a new way, in place of all that was there."""
+"""One that puts the content of a new query, stored in a new way, in place of all that was there."""
+REPLACE = "replace"
+"""One that puts the content of the same query, stored the same way, in place of all that was there."""
+ANEW = (SWAP, REPLACE)
+"""Commits whose change is the difference of the contents."""
+REFRESHES = (REFRESH, *ANEW)
+"""What moves a stream table: every commit of ours but compaction."""
+CONTENTS = "contents"
+"""How such a change is read."""
 STORED = "__runnel_stored"
 
 

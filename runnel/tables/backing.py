@@ -1,4 +1,4 @@
-"""The backing table: one Delta table per stream table, appended to by refreshes, rewritten by compaction only.
+"""The backing table: one Delta table per stream table, appended to by refreshes, rewritten by compaction, or anew where nobody reads changes of it.
 
 Every commit of ours carries a `CommitNote`; the latest one says where the stream table is. The log is the truth.
 """
@@ -31,7 +31,7 @@ from runnel.errors import Internal, Transient
 from runnel.observe.record import Action
 from runnel.sources.delta_log import DeltaLog
 from runnel.sources.held import holdable
-from runnel.sources.stream_table import SWAP, layout_at
+from runnel.sources.stream_table import REFRESHES, SWAP, layout_at
 from runnel.tables.content import BASE, HASH, HASH_VERSION, LEVEL, TAIL, LogFacts, hash_sql, quote
 from runnel.versions import SPARK
 
@@ -304,7 +304,7 @@ class BackingTable:
             return self._commit(table, version + 1, written, note, overwrite, schema)
 
     def _commit(self, table: DeltaTable, version: int, written: Written, note: CommitNote, overwrite: str | None, schema: StructType | None) -> int:
-        transactions = [Transaction(self.definition.id, note.epoch)] if note.kind in ("refresh", SWAP) else []
+        transactions = [Transaction(self.definition.id, note.epoch)] if note.kind in REFRESHES else []
         properties = CommitProperties(custom_metadata={"runnel": note.to_json()}, app_transactions=transactions, max_commit_retries=0)
         try:
             table.create_write_transaction(
@@ -335,7 +335,7 @@ class BackingTable:
         )
         if overwrite == TAIL:
             writer = writer.option("replaceWhere", f"{LEVEL} = '{TAIL}'")
-        if note.kind in ("refresh", SWAP):
+        if note.kind in REFRESHES:
             writer = writer.option("txnAppId", self.definition.id).option("txnVersion", note.epoch)
         writer.save(self.path)
         found = self.log.version()
