@@ -82,3 +82,24 @@ def test_an_additive_change_is_far_cheaper_than_recompute_at_any_share() -> None
 @pytest.mark.parametrize(("changed", "rows", "ratio"), [(150_000, 1_000_000, 0.15), (10, 20, 0.0001), (None, 5, None), (5, None, None)])
 def test_the_ratio_takes_small_tables_for_larger_ones(changed, rows, ratio) -> None:
     assert Weighed(cost.full("", {}, Size(0)), changed_rows=changed, source_rows=rows).ratio == ratio
+
+
+@pytest.mark.parametrize(
+    ("share", "stored", "moved"),
+    [(1.0, 1_000_000, 2_000_000), (0.01, 1_000_000, 20_000), (1.0, 5, 10), (1.0, 10_000_000, 2_000_000)],
+    ids=["all rows", "few of them", "rows are summed up", "no more than are touched"],
+)
+def test_what_a_change_of_keys_moves_is_bounded_by_the_rows_that_it_touches_and_by_those_that_are_stored(share, stored, moved) -> None:
+    read = plan(("orders", Face.CHANGE), ("orders", Face.AFTER))
+    found = cost.differential(read, TABLES, {"orders": 100}, Size(MB, stored), Pruned(touched={"orders__after": share}))
+    assert [t.what for t in found.terms if t.what.startswith("move")] == [f"move {moved} rows of the result"]
+    assert not [t for t in cost.differential(read, TABLES, {"orders": 100}, Size(MB, stored)).terms if t.what.startswith("move")], "nobody knows"
+
+
+def test_each_appended_row_pays_for_its_part_of_the_fold() -> None:
+    def fold(rows: int, fold_at: int) -> float:
+        return cost.differential(plan(("orders", Face.CHANGE)), TABLES, {"orders": rows}, Size(MB, 1_000_000), fold_at=fold_at).of(cost.FOLD)
+
+    assert fold(1_000, 200_000) == pytest.approx(fold(200_000, 200_000) / 200, rel=0.2)
+    assert fold(300_000, 200_000) > (1_000_000 * cost.WRITTEN_ROW_MS) > 2 * fold(50_000, 200_000)
+    assert fold(1, 0) > 1_000_000 * cost.WRITTEN_ROW_MS, "where every refresh compacts"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from runnel.execute import noting
 from runnel.execute.history import Past, Prediction, Sample, lost, past_of, predict_differential, predict_full, tuned_ceiling, untried
 from runnel.observe.record import Action, RefreshRecord, Stage
 
@@ -224,3 +227,15 @@ def test_a_full_that_was_never_measured_makes_a_difference_that_the_first_load_d
     past = Past(changes, load, age_seconds=600.0)
     assert untried(past, 1276, 850.0, 500.0) is None
     assert untried(Past(changes, Sample(Action.FULL, 1200.0, modelled=350.0), 600.0), 1276, 850.0, 500.0) is not None
+
+
+@pytest.mark.parametrize(
+    ("anew", "own", "before", "part"),
+    [(False, 100, 0, 400.0), (False, 100, 300, 100.0), (False, 0, 300, 0.0), (True, 100, 0, 0.0)],
+    ids=["the whole tail", "a quarter of it", "nothing", "a base that nobody folds"],
+)
+def test_of_a_compaction_a_refresh_pays_for_its_own_rows(anew: bool, own: int, before: int, part: float) -> None:
+    stages = (Stage("write", 50.0), Stage("compaction", 400.0))
+    work: Any = SimpleNamespace(anew=anew, written=SimpleNamespace(rows=own), note=SimpleNamespace(tail_rows=before))
+    assert noting._folding(work, stages) == part
+    assert RefreshRecord("t", 2, Action.DIFFERENTIAL, "", stages=stages, fold_ms=part).work_ms == 50.0 + part
