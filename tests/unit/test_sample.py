@@ -21,7 +21,7 @@ REGIONS = ("north", "south", "east", "west", "central")
 def test_text_is_looked_at_in_a_few_files(tmp_path: Path, values: tuple[str, ...], share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
     monkeypatch.setattr(sample, "_look", lambda path, column, look=sample._look: looks.append(path) or look(path, column))
-    for file in range(9):
+    for _ in range(9):
         write_deltalake(str(tmp_path), pa.table({"Region": [REGIONS[i % 5] for i in range(100)], "n": list(range(100))}), mode="append")
     source = DeltaSource("t", DeltaLog(str(tmp_path)))
     assert source.share(8, Bound("region", "text", tuple(sorted(values)), null=False)) == pytest.approx(share)
