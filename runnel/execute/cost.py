@@ -26,7 +26,7 @@ MB_MS = 5.0
 CHANGED_ROW_MS = 0.002
 """Carrying one changed row through the plan."""
 SHUFFLED_ROW_MS = 0.0005
-"""Sending one row of a table through a join that is not a broadcast."""
+"""Sending one row of a table through a window, or through a join that is not a broadcast."""
 GROUPED_ROW_MS = 0.001
 """Grouping one row by all its columns, as the difference to what is stored does."""
 WRITTEN_ROW_MS = 0.0005
@@ -165,10 +165,10 @@ def differential(
 
 
 def _moved(plan: ChangePlan, tables: Mapping[str, Size], stored: Size, touched: Mapping[str, float]) -> int:
-    """Rows of the result that may go and come since a change touches their keys: no more than the rows of a table that it touches, nor than
-    the same share of what is stored."""
+    """Rows of the result that go or come because a change touches their keys: about as many as it touches of a table, or as the same share of
+    what is stored if that is less. Each that moves goes and comes; of those touched about half move."""
     shares = [(touched[i.name], tables[i.source].rows or 0) for i in plan.inputs if i.name in touched and i.source in tables]
-    return 2 * int(max((share * min(rows, stored.rows or 0) for share, rows in shares), default=0))
+    return int(max((share * min(rows, stored.rows or 0) for share, rows in shares), default=0))
 
 
 def _fold(appended: int, fold_at: int, stored: Size) -> Term:
@@ -181,7 +181,8 @@ def full(sql: str, tables: Mapping[str, Size], stored: Size, first: bool = False
     """The cost of running the query from scratch and, but for the first load, subtracting what is stored. `uses` says how often it reads a
     table, where that is known."""
     terms = [Term("start and commit", START_MS), _work(1, sql)]
-    terms += [_scan(key, "after", size, "JOIN" in sql, (uses or {}).get(key, 1)) for key, size in tables.items()]
+    shuffled = "JOIN" in sql or "OVER (" in sql
+    terms += [_scan(key, "after", size, shuffled, (uses or {}).get(key, 1)) for key, size in tables.items()]
     rows = stored.rows or 0
     if not first:
         terms.append(_scan("stored", "content", stored, False, 1))
