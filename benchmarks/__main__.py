@@ -53,6 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sizes", type=_numbers, help="rows of the source, or the scale of TPC-H: 100000,1000000")
     parser.add_argument("--rates", type=_numbers, help="share of the rows that changes: 0.001,0.01")
     parser.add_argument("--queries", type=lambda text: tuple(text.split(",")), help="names, as a part calls them")
+    parser.add_argument("--ways", type=lambda text: tuple(text.split(",")), help="of matrix, tpch, growth and operators: auto,overwrite")
     parser.add_argument("--rounds", type=int, help="counted rounds; one more goes before to warm up")
     parser.add_argument("--refreshes", type=int, help="growth: the longest series of refreshes on one table")
     parser.add_argument("--verify-up-to", type=float, help="the largest size at which content is verified at the end")
@@ -62,7 +63,7 @@ def _arguments() -> argparse.Namespace:
 
 def _options(part: Part, chosen: argparse.Namespace) -> Options:
     """The part's own choice, with what was asked for in its place."""
-    asked = {k: getattr(chosen, k) for k in ("sizes", "rates", "queries", "rounds", "refreshes", "verify_up_to")}
+    asked = {k: getattr(chosen, k) for k in ("sizes", "rates", "queries", "ways", "rounds", "refreshes", "verify_up_to")}
     return replace(part.full if chosen.full else part.quick, **{k: v for k, v in asked.items() if v is not None})
 
 

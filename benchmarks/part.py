@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.bench import Bench
@@ -20,6 +20,12 @@ class Options:
     verify_up_to: float = 1_000_000
     refreshes: int = 0
     """The longest series of refreshes on one table, where a part measures that."""
+    ways: tuple[str, ...] = ()
+    """The ways to compare, all of a part's when none are named."""
+
+    def of(self, ways: Sequence[str]) -> tuple[str, ...]:
+        """Those of some ways that are asked for."""
+        return tuple(w for w in ways if not self.ways or w in self.ways)
 
 
 @dataclass(frozen=True)

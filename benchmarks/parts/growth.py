@@ -40,7 +40,7 @@ def measure(bench: Bench, options: Options) -> Iterator[Measured]:
 def _source(bench: Bench, options: Options, size: int, changed: int) -> Iterator[Measured]:
     with bench.schema(f"growth_source_{size}"):
         load(bench, size)
-        contests = {q: Contest(bench, q, QUERIES[q], WAYS) for q in options.queries}
+        contests = {q: Contest(bench, q, QUERIES[q], options.of(WAYS)) for q in options.queries}
         spent = in_turn(options.rounds, lambda r: scattered(bench, size, changed, r), {q: c.turn for q, c in contests.items()})
         for query, ways in spent.items():
             yield from measured({"growth": "source", "query": query, "rows": size, "at": size}, ways)
@@ -51,7 +51,7 @@ def _source(bench: Bench, options: Options, size: int, changed: int) -> Iterator
 def _change(bench: Bench, options: Options, size: int) -> Iterator[Measured]:
     with bench.schema(f"growth_change_{size}"):
         load(bench, size)
-        contests = {q: Contest(bench, q, QUERIES[q], WAYS) for q in options.queries}
+        contests = {q: Contest(bench, q, QUERIES[q], options.of(WAYS)) for q in options.queries}
         for changed in (10**p for p in range(7) if 10**p <= size):
             spent = in_turn(options.rounds, lambda r, n=changed: scattered(bench, size, n, r), {q: c.turn for q, c in contests.items()})
             for query, ways in spent.items():

@@ -84,7 +84,7 @@ def measure(bench: Bench, options: Options) -> Iterator[Measured]:
             with bench.schema(f"matrix_{size}_{query}") as schema:
                 load(bench, size)
                 merge = MERGES[query].replace("{{schema}}", schema)
-                contest = Contest(bench, query, QUERIES[query], WAYS, merge, "src")
+                contest = Contest(bench, query, QUERIES[query], options.of(WAYS), merge, "src")
                 for turn, rate in enumerate(sorted(options.rates)):
                     spent = in_turn(options.rounds, changes(bench, size, rate, 1000 * turn), {query: contest.turn})[query]
                     bench.say(f"{query} at {size:,} rows, {rate:.1%}: " + ", ".join(f"{w} {s[-1].ms:,.0f} ms" for w, s in spent.items()))

@@ -46,14 +46,14 @@ MERGES = {
         WHEN MATCHED THEN UPDATE SET total = t.total + c.total, n = t.n + c.n
         WHEN NOT MATCHED THEN INSERT (k, total, n) VALUES (c.k, c.total, c.n)""",
 }
-FEW = ("differential", "full", "overwrite", "floor")
+FEW = ("differential", "auto", "full", "overwrite", "floor")
 
 
 def measure(bench: Bench, options: Options) -> Iterator[Measured]:
     for size in map(int, options.sizes):
         with bench.schema(f"operators_{size}") as schema:
             load(bench, size)
-            contests = {q: _contest(bench, schema, q) for q in options.queries}
+            contests = {q: _contest(bench, schema, q, options) for q in options.queries}
             bench.say(f"{size:,} rows: created {len(contests)} queries")
             for turn, rate in enumerate(options.rates):
                 spent = in_turn(options.rounds, changes(bench, size, rate, 20 * turn), {q: c.turn for q, c in contests.items()})
@@ -108,9 +108,9 @@ def figures(found: list[Measured], note: str) -> dict[str, str]:
     return {"": figure("One query per class of operator: time to bring the result up to date", note, charts, min(2, len(charts)), 720)}
 
 
-def _contest(bench: Bench, schema: str, query: str) -> Contest:
+def _contest(bench: Bench, schema: str, query: str, options: Options) -> Contest:
     merge = MERGES[query].replace("{{schema}}", schema) if query in MERGES else None
-    return Contest(bench, query.replace(" ", "_"), QUERIES[query], WAYS if merge else FEW, merge, "facts")
+    return Contest(bench, query.replace(" ", "_"), QUERIES[query], options.of(WAYS if merge else FEW), merge, "facts")
 
 
 PART = Part(

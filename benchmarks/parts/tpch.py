@@ -27,8 +27,9 @@ def measure(bench: Bench, options: Options) -> Iterator[Measured]:
     for scale in options.sizes:
         with bench.schema(f"tpch_{str(scale).replace('.', '_')}"):
             load(bench.rn, scale)
-            contests = {q: Contest(bench, q, QUERIES[q], WAYS) for q in options.queries}
-            bench.say(f"loaded TPC-H at scale {scale:g}, {len(contests)} queries by {len(WAYS)} ways")
+            ways = options.of(WAYS)
+            contests = {q: Contest(bench, q, QUERIES[q], ways) for q in options.queries}
+            bench.say(f"loaded TPC-H at scale {scale:g}, {len(contests)} queries by {len(ways)} ways")
             statements = refresh_functions(scale, options.rounds + 1)
 
             def change(round_: int, statements: list[list[Statement]] = statements) -> None:
@@ -37,8 +38,8 @@ def measure(bench: Bench, options: Options) -> Iterator[Measured]:
                     bench.rn.sql(sql)
 
             spent = in_turn(options.rounds, change, {q: c.turn for q, c in contests.items()})
-            for query, ways in spent.items():
-                yield from measured({"query": query, "scale": scale}, ways)
+            for query, runs in spent.items():
+                yield from measured({"query": query, "scale": scale}, runs)
             if scale <= options.verify_up_to:
                 for contest in contests.values():
                     contest.check()
