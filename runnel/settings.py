@@ -30,6 +30,7 @@ OF_PLANS = (
 )
 """Ways to a smaller change plan."""
 OPTIMISATIONS = (
+    "clustered_base",
     "gathered_rows",
     "held_changes",
     "near_files",

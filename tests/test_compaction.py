@@ -13,7 +13,7 @@ from runnel.algebra import WEIGHT
 from runnel.errors import Internal
 from runnel.execute import compact as compact_module
 from runnel.execute import due as due_module
-from runnel.tables.backing import TAIL
+from runnel.tables.backing import TAIL, BackingTable
 from runnel.tables.content import quote
 from tests.support.shop import LARGE, TOTALS, Shop
 
@@ -102,3 +102,43 @@ def test_one_change_over_rows_that_differ_is_folded_by_one_pass(rn, there) -> No
         jobs.append(Meter(rn.spark).run(lambda: there.compact("s")).jobs)
         assert there.verify("s").ok and there.status("s")["tail_rows"] == 0
     assert jobs[0] < jobs[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "touched"),
+    [
+        ("id * 7919 % 2000", "77"),
+        ("concat('k', id * 7919 % 2000)", "'k77'"),
+        ("date_add(DATE'1990-01-01', CAST(id % 2000 AS INT))", "DATE'1990-03-01'"),
+    ],
+    ids=["numbers", "texts", "dates"],
+)
+def test_few_touched_keys_lie_in_few_files(rn, there, monkeypatch: pytest.MonkeyPatch, key: str, touched: str) -> None:
+    monkeypatch.setattr(compact_module, "CLUSTERED", 0)
+    monkeypatch.setattr(compact_module, "SMALL_FILE", 8 << 10)
+    schema = f"clustered_{len(key)}"
+    rn.sql(f"CREATE SCHEMA {schema}")
+    rn.sql(f"USE {schema}")
+    rn.sql(
+        f"CREATE TABLE t USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS SELECT id, {key} AS k, id % 7 AS x FROM range(20000)"
+    )
+    for table, other in (("here", rn), ("by_spark", there)):
+        other.create(table, "SELECT id, k, SUM(x) OVER (PARTITION BY k) AS total FROM t", mode="DIFFERENTIAL")
+        other.compact(table)
+    rn.sql(f"UPDATE t SET x = x + 1 WHERE k = {touched}")
+    for table, other in (("here", rn), ("by_spark", there)):
+        log, read = other._engine.backing(other._name(table)).log, []
+        monkeypatch.setattr(BackingTable, "near", lambda *given, near=BackingTable.near, read=read: read.append(near(*given)) or read[-1])
+        record = other.refresh(table)
+        sizes = [f["size_bytes"] for f in log.plain_files(record.version - 1, partitioned=True)]
+        assert record.action == "DIFFERENTIAL" and other.verify(table).ok and len(sizes) >= 8
+        if table == "here":
+            assert record.bytes_here - rn._engine.source(rn._engine.backing(rn._name(table)).definition.sources[0]).size() <= 2 * max(sizes)
+        else:
+            assert [len(files) for files in read] == [1]
+    rn.sql(f"DELETE FROM t WHERE k = {touched}")
+    rn.sql("INSERT INTO t SELECT id + 20000, NULL, 1 FROM range(3)")
+    for table, other in (("here", rn), ("by_spark", there)):
+        assert other.refresh(table).action == "DIFFERENTIAL" and other.verify(table).ok
+        other.compact(table)
+        assert other.verify(table).ok

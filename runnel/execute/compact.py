@@ -18,18 +18,22 @@ from runnel.algebra import WEIGHT, Steps
 from runnel.algebra.steps import consolidation
 from runnel.differentiate.plan import summed
 from runnel.errors import Internal
+from runnel.execute.cluster import clustering
 from runnel.execute.due import Fold
 from runnel.execute.engine import Engine
 from runnel.execute.publication import follow
 from runnel.execute.sized import ALONE
 from runnel.sources import here
 from runnel.tables.backing import TAIL, BackingTable, CommitNote, Written
-from runnel.tables.content import BELOW, HASH, LEVEL, content_sql
+from runnel.tables.content import BELOW, HASH, LEVEL, content_sql, quote
 
 FILE = 64 << 20
 """Bytes that a file of the base should have at least, where there are as many. A choice, not yet a measurement."""
 SMALL_FILE = 8 << 20
-"""The same in a table so small that some cores would have no file to write."""
+"""The same in a table so small that some cores would have no file to write, or where more files tell keys apart."""
+CLUSTERED, TELLING = 16 << 20, 64
+"""Bytes from which on rows are kept together by key: what is smaller is read as a whole in a tenth of a second. And the files that tell keys
+apart well enough: one of them has a few hundredths of the rows."""
 
 
 def compact(engine: Engine, backing: BackingTable, fold: Fold = Fold.BASE) -> int:
@@ -68,7 +72,14 @@ def _base(engine: Engine, backing: BackingTable, log: DataFrame, note: CommitNot
     rows = engine.reader.session.sql(content_sql(layout, engine.reader.register(log), engine.log_facts(note), checked))
     if layout.kind == "rows":
         rows = rows.withColumn(WEIGHT, F.lit(1).cast("bigint"))
+    if by := [F.col(quote(c)) for c in _clustered(engine, backing)]:
+        return rows.repartitionByRange(max(size // FILE, min(TELLING, size // SMALL_FILE)), *by).sortWithinPartitions(*by)
     return rows.coalesce(max(1, size // FILE, min(engine.parallelism, size // SMALL_FILE)))
+
+
+def _clustered(engine: Engine, backing: BackingTable) -> tuple[str, ...]:
+    """The columns by which the rows of the base are kept together, none where it is read as a whole in no time."""
+    return clustering(engine, backing.definition) if backing.log.size() >= CLUSTERED else ()
 
 
 def _commit(engine: Engine, backing: BackingTable, fold: Fold, version: int, note: CommitNote) -> int:
@@ -92,7 +103,8 @@ def _write(engine: Engine, backing: BackingTable, fold: Fold, version: int, note
     """Few rows are folded by this process: Spark takes eight jobs to fold a table of rows, whatever it holds."""
     layout = backing.definition.layout
     columns = [HASH] if layout.kind == "rows" else []
-    found = here.folded(backing.log, version, layout, columns, fold.value) if engine.reader.here else None
+    apart = fold is Fold.BASE and _clustered(engine, backing)
+    found = here.folded(backing.log, version, layout, columns, fold.value) if engine.reader.here and not apart else None
     if found is not None:
         return backing.write_rows(found.table, fold.value, note.epoch)
     facts = engine.log_facts(note)

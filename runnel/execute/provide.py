@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -13,6 +13,7 @@ from runnel.algebra.want import Side, Want
 from runnel.bind import clock
 from runnel.execute.near import bounds_of, version_of
 from runnel.sources import here
+from runnel.sources.bounds import Bound
 from runnel.sources.facts import SourceFacts
 from runnel.sources.held import ROWS, Held
 from runnel.sources.here import IN_PLAN
@@ -115,12 +116,22 @@ class Provider:
 
     def _stored(self, want: Want) -> DataFrame:
         """What is stored before this refresh: the log with its weights, or summed up to rows."""
-        log = self.reader.table(self.backing.path, self.version)
         if want.face is Face.BEFORE:
+            bounds = bounds_of(want, self.held) if self.prunes else []
             # Ranges only: with a list of values Spark broadcasts the touched keys once more than without it.
-            ranges = [b.predicate() for b in bounds_of(want, self.held) if b.side is not Side.EQUAL] if self.prunes else []
-            return reduce(DataFrame.where, ranges, log)
+            ranges = [b.predicate() for b in bounds if b.side is not Side.EQUAL]
+            log = self._near(bounds)
+            return reduce(DataFrame.where, ranges, self.reader.table(self.backing.path, self.version) if log is None else log)
+        log = self.reader.table(self.backing.path, self.version)
         return self.reader.session.sql(content_sql(self.backing.definition.layout, self.reader.register(log), self.log_facts))
+
+    def _near(self, bounds: Sequence[Bound]) -> DataFrame | None:
+        """The files of the log that can hold rows within bounds, where they are less than half of it: as they are when rows lie in the order of keys."""
+        files = self.backing.near(self.version, bounds)
+        if files is None:
+            return None
+        schema = self.backing.schema
+        return self.reader.session.read.schema(schema).parquet(*files) if files else self.reader.rows([], schema)
 
     def _moment(self, kind: str, face: Face) -> DataFrame:
         """A clock as a table of one row; its change takes the old reading away and brings the new one."""

@@ -10,7 +10,9 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,8 @@ from runnel.definition import Definition
 from runnel.differentiate.layout import Layout
 from runnel.errors import Internal, Transient
 from runnel.observe.record import Action
+from runnel.sources.bounds import Bound
+from runnel.sources.delta import LISTED
 from runnel.sources.delta_log import DeltaLog
 from runnel.sources.held import holdable
 from runnel.sources.stream_table import REFRESHES, SWAP, layout_at
@@ -41,6 +45,8 @@ FEATURES = (
     ("variant", "variantType", TableFeatures.VariantType),
 )
 """Types that a Delta table must list as features."""
+SHORT = 32
+"""Letters of a text up to which it stands in the log as a bound: longer ones Delta Lake cuts."""
 COUNTABLE = 20_000_000
 """Rows up to which this process looks whether all are different. It reads and sorts the hashes of five million in half a second."""
 AS_SPARK = {"org.apache.spark.version": SPARK}
@@ -202,6 +208,24 @@ class BackingTable:
         """Store a changed definition; the note in force is carried on by looking past this commit."""
         self.log.table().alter.set_table_properties({PROPERTY: json.dumps(definition.as_dict())}, raise_if_not_exists=False)
         self.definition = definition
+
+    @property
+    def schema(self) -> StructType:
+        """The columns in its files; the level stands in their folders."""
+        every = StructType.fromJson(json.loads(self.log.table().schema().to_json()))
+        return StructType([f for f in every.fields if f.name != LEVEL])
+
+    def near(self, version: int, bounds: Sequence[Bound]) -> list[str] | None:
+        """The files that can hold rows within bounds, where they are few and less than half of all bytes; None where the whole is to be read."""
+        types = {c.name.lower(): c.type for c in self.definition.layout.stored}
+        known = [b for b in bounds if b.fits(types.get(b.column.lower(), ""))]
+        files = self.log.plain_files(version, partitioned=True) if known and self.log.local is not None else None
+        if files is None:
+            return None
+        near = [f for f in files if all(b.meets_file(f) for b in known)]
+        if len(near) > LISTED or 2 * sum(f["size_bytes"] for f in near) > sum(f["size_bytes"] for f in files):
+            return None
+        return [self.log.full_path(f["path"]) for f in near]
 
     # -- write -----------------------------------------------------------------------------------------------------
 
@@ -385,26 +409,41 @@ def _stats(footer: pq.FileMetaData) -> tuple[str, tuple[int, int], set[str]]:
         for index in range(footer.num_columns):
             column = footer.row_group(group).column(index)
             name, stats = column.path_in_schema, column.statistics
-            usable = stats is not None and stats.has_min_max and isinstance(stats.min, int) and not isinstance(stats.min, bool)
-            complete[name] = complete.get(name, True) and usable
+            bounds = _bounds(stats)
+            complete[name] = complete.get(name, True) and bounds is not None
             if stats is not None and stats.has_null_count:
                 nulls[name] = nulls.get(name, 0) + stats.null_count
             else:
                 uncounted.add(name)
-            if usable:
-                low[name] = min(low.get(name, stats.min), stats.min)
-                high[name] = max(high.get(name, stats.max), stats.max)
+            if bounds is not None:
+                low[name] = min(low.get(name, bounds[0]), bounds[0])
+                high[name] = max(high.get(name, bounds[1]), bounds[1])
     bounded = [n for n, whole in complete.items() if whole and "." not in n]
     text = json.dumps(
         {
             "numRecords": footer.num_rows,
-            "minValues": {n: low[n] for n in bounded},
-            "maxValues": {n: high[n] for n in bounded},
+            "minValues": {n: _written(low[n]) for n in bounded},
+            "maxValues": {n: _written(high[n]) for n in bounded},
             "nullCount": {n: c for n, c in nulls.items() if "." not in n},
         }
     )
     empty = {name.partition(".")[0] for name in uncounted.union(n for n, c in nulls.items() if c)}
     return text, (low[WEIGHT], high[WEIGHT]) if complete.get(WEIGHT) else (-1, 1), empty
+
+
+def _bounds(stats: pq.Statistics | None) -> tuple[Any, Any] | None:
+    """The least and the greatest value of a column, where both can stand in the log as they are: whole numbers, short texts and dates."""
+    if stats is None or not stats.has_min_max:
+        return None
+    try:
+        found = stats.min, stats.max
+    except OverflowError:  # a date beyond the year 9999
+        return None
+    return found if all(type(b) in (int, date) or (isinstance(b, str) and len(b) <= SHORT) for b in found) else None
+
+
+def _written(bound: int | str | date) -> int | str:
+    return bound.isoformat() if isinstance(bound, date) else bound
 
 
 __all__ = ["BASE", "TAIL", "BackingTable", "CommitNote", "Written"]
