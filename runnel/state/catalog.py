@@ -17,7 +17,7 @@ from runnel.observe.record import RefreshRecord
 from runnel.schedule.cut import Cut
 from runnel.state import tables
 from runnel.state.database import Database
-from runnel.state.lease import Lease, hold, holders
+from runnel.state.lease import Lease, Leases
 from runnel.state.schedules import Schedules
 from runnel.state.tables import entry as entries
 from runnel.state.tables import history, published, revision
@@ -65,6 +65,7 @@ class Catalog:
         self._database = database
         self.url_shown = database.shown
         self.schedules = Schedules(database)
+        self._leases = Leases(database)
         self._retire_at = 0.0
 
     @classmethod
@@ -184,7 +185,7 @@ class Catalog:
         # Records before leases: a refresh that ends in between has finished its record, and `finish` then finds nothing to do.
         rows = self._database.read(lambda connection: connection.execute(statement, of).all())
         if rows and held is None:
-            alive = holders(self._database)
+            alive = self._leases.holders()
             rows = [row for row in rows if row.stream_table not in alive]
         return [self._record(row) for row in sorted(rows, key=lambda row: row.started_at)]
 
@@ -213,7 +214,7 @@ class Catalog:
 
     def lease(self, name: str, *, owner: str | None = None, wait: float, ttl: float) -> AbstractContextManager[Lease]:
         """Exclude all other refreshes of `name` for the length of a `with` block; Transient BUSY after `wait` seconds."""
-        return hold(self._database, name, owner=owner, wait=wait, ttl=ttl)
+        return self._leases.hold(name, owner=owner, wait=wait, ttl=ttl)
 
     def clear(self) -> None:
         """Forget all entries and records. Leases stay: they are not memory, and their holders are at work."""

@@ -371,6 +371,13 @@ def test_a_killed_holder_is_taken_over_after_expiry(catalog: Catalog, url: str) 
         lease.check()
 
 
+def test_a_lease_held_for_a_moment_starts_no_renewals(catalog: Catalog) -> None:
+    before = threading.active_count()
+    for _ in range(20):
+        with catalog.lease("t", wait=0, ttl=30):
+            assert threading.active_count() <= before + 1  # the one that waits for all
+
+
 def test_renewal_keeps_a_lease_beyond_its_ttl(catalog: Catalog, url: str) -> None:
     other = Catalog.open(url)
     with catalog.lease("t", wait=0, ttl=0.4) as lease:
