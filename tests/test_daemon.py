@@ -105,6 +105,7 @@ def test_failures_suspend_with_an_alert_and_resume_tries_again(small, caplog) ->
         rn.sql("INSERT INTO orders VALUES (7, 7, 0)")
         _eventually(lambda: rn.status("share")["suspended"] != "", 60)
         assert "share is suspended after failure 3" in caplog.text and "runnel resume" in caplog.text
+        _eventually(lambda: not (rn.daemon() or {}).get("running"))  # what runs is told a moment after what came of it
         found = next(line for line in rn.overview() if line["name"] == shop.name("share"))
         assert found["status"] == "SUSPENDED" and found["failures"] == 3 and not found["fresh"]
         assert "DIVIDE_BY_ZERO" in found["trouble"]["message"] and found["waiting"].startswith("is suspended")

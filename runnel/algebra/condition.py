@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -60,22 +60,38 @@ def together(parts: list[exp.Expr]) -> exp.Expr | None:
 
 def equalities(condition: exp.Expr | None, left: Collection[str], right: Collection[str]) -> tuple[list[Equality], list[exp.Expr]]:
     """The equalities between two relations in a condition, and the conjuncts that are none."""
-    found, rest = [], []
-    for part in conjuncts(condition):
-        equality = _equality(part, frozenset(left), frozenset(right))
-        found.append(equality) if equality else rest.append(part)
-    return found, rest
+    parts = conjuncts(condition)
+    found = equated(parts, left, right)
+    return [e for e in found if e is not None], [p for p, e in zip(parts, found, strict=True) if e is None]
 
 
-def partner(conditions: list[exp.Expr], column: str, others: Collection[str]) -> str | None:
-    """The column among `others` that a conjunct equates with `column`."""
-    for part in conditions:
-        if isinstance(part, exp.EQ | exp.NullSafeEQ) and isinstance(part.this, exp.Column) and isinstance(part.expression, exp.Column):
-            one, other = part.this.name, part.expression.name
-            if one == column and other in others:
-                return other
-            if other == column and one in others:
-                return one
+def equated(parts: Iterable[exp.Expr], left: Collection[str], right: Collection[str]) -> list[Equality | None]:
+    """Each conjunct as an equality between two relations, None where it is none."""
+    one, other = frozenset(left), frozenset(right)
+    return [_equality(part, one, other) for part in parts]
+
+
+Pairs = tuple[tuple[str, str], ...]
+"""Columns that conjuncts equate, two by two."""
+
+
+def pairs_of(conditions: Iterable[exp.Expr]) -> Pairs:
+    """The columns that conjuncts equate with each other.
+
+    >>> pairs_of([exp.condition("a = b"), exp.condition("c <=> d"), exp.condition("e = f + 1")])
+    (('a', 'b'), ('c', 'd'))
+    """
+    equal = (c for c in conditions if isinstance(c, exp.EQ | exp.NullSafeEQ))
+    return tuple((c.this.name, c.expression.name) for c in equal if isinstance(c.this, exp.Column) and isinstance(c.expression, exp.Column))
+
+
+def partner(pairs: Pairs, column: str, others: Collection[str]) -> str | None:
+    """The column among `others` that is equated with `column`."""
+    for one, other in pairs:
+        if one == column and other in others:
+            return other
+        if other == column and one in others:
+            return one
     return None
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from runnel.algebra.condition import conjuncts, equalities, partner, together
+from runnel.algebra.condition import Pairs, conjuncts, equated, pairs_of, partner
 from runnel.algebra.filter import Filter
 from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, references, select, table
 from runnel.algebra.reach import Leaf, leaf, linked, links, reach, touched_leaf
@@ -56,8 +56,7 @@ class Join(Node):
         open_ = [*conditions]  # what holds for rows that were reached and is not yet asked of them
         before, change = first, self._meeting(steps, first)
         for node in rest:
-            together = Join(before, node, None)
-            names, known = (*together.names, WEIGHT), frozenset(together.names)
+            names, known = (*before.names, *node.names, WEIGHT), frozenset((*before.names, *node.names))
             on = [c for c in open_ if references(c) <= known]
             open_ = [c for c in open_ if c not in on]
             terms = []
@@ -72,7 +71,7 @@ class Join(Node):
                 terms.append(reach(steps, "join_term", Leaf(own, (*node.names, WEIGHT)), others, holds, names))
             if terms:
                 change = steps.define("join_change", _all([select((col(n) for n in names), table(t)) for t in terms])) if terms[1:] else terms[0]
-            before = Join(before, node, exp.and_(*(c.copy() for c in on)) if on else None)
+            before = Join(before, node, exp.and_(*(c.copy() for c in on), copy=False) if on else None)
         assert change is not None
         return change
 
@@ -81,26 +80,24 @@ class Join(Node):
         return steps.net_meeting(node, self, {n: n for n in node.names})
 
     def sieves(self, column: str) -> Iterator[Sieve]:
-        leaves, conditions = self.chain
-        if any(isinstance(n, Filter) for n in self.walk()):
+        if self._filters:
             yield Sieve(self, column)
-        for node in leaves:
-            own = column if column in node.names else partner(conditions, column, node.names)
+        for node in self.chain[0]:
+            own = column if column in node.names else partner(self._pairs, column, node.names)
             if own is not None:
                 yield from node.sieves(own)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         leaves, conditions = self.chain
         start, same = touched_leaf(steps, touched, tuple(keys), {c.name: c.type for c in self.columns})
-        others = [leaf(steps, n, face, _touched(steps, n, touched, keys, conditions)) for n in leaves]
+        others = [leaf(steps, n, face, _touched(steps, n, touched, keys, self._pairs)) for n in leaves]
         return reach(steps, f"join_{face}_touched", start, others, [*same, *conditions], self.names)
 
     def origins(self, column: str, changed: frozenset[str]) -> frozenset[Origin] | None:
-        leaves, conditions = self.chain
         found: frozenset[Origin] = frozenset()
-        for node in leaves:
+        for node in self.chain[0]:
             if node.sources & changed:
-                own = column if column in node.names else partner(conditions, column, node.names)
+                own = column if column in node.names else partner(self._pairs, column, node.names)
                 origins = node.origins(own, changed) if own is not None else None
                 if origins is None:
                     return None
@@ -118,6 +115,15 @@ class Join(Node):
             found += conditions
         return leaves, found
 
+    @cached_property
+    def _pairs(self) -> Pairs:
+        return pairs_of(self.chain[1])
+
+    @cached_property
+    def _filters(self) -> bool:
+        """Whether a filter is anywhere below."""
+        return any(isinstance(n, Filter) for n in self.walk())
+
     def _join(self, left: str, right: str, names: tuple[str, ...]) -> exp.Select:
         on = self.condition.copy() if self.condition is not None else None
         return joined(select((col(n) for n in names), table(left, "l")), table(right, "r"), "cross" if on is None else "inner", on)
@@ -128,14 +134,14 @@ class Join(Node):
 
 def _near(steps: Steps, node: Node, face: Face, other: Node, change: str, conditions: list[exp.Expr]) -> Leaf:
     """A face of a relation that meets the change of another one. Of groups that are looked up by their keys no others are computed."""
-    pairs = equalities(together(conditions), other.names, node.names)[0]
+    pairs = [e for e in equated(conditions, other.names, node.names) if e is not None]
     keys = [p.right.name for p in pairs if isinstance(p.right, exp.Column)]
     if steps.uses("met_groups") and len(keys) == len(pairs) and node.identified(keys) and not node.identified(()):
         return Leaf(narrowed(steps, node, face, pairs, change), node.names)
     return leaf(steps, node, face, links(steps, node, other, conditions))
 
 
-def _touched(steps: Steps, node: Node, touched: str, keys: Sequence[str], conditions: list[exp.Expr]) -> tuple[Within, ...]:
+def _touched(steps: Steps, node: Node, touched: str, keys: Sequence[str], pairs: Pairs) -> tuple[Within, ...]:
     """How the columns of a relation must lie to the touched keys of its join: those that are keys, and those that equal one."""
-    own = {k if k in node.names else partner(conditions, k, node.names): k for k in keys}
+    own = {k if k in node.names else partner(pairs, k, node.names): k for k in keys}
     return Within.each({name: steps.origins(touched, k) for name, k in own.items() if name is not None})

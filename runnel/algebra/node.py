@@ -222,4 +222,17 @@ def named(expression: exp.Expr, name: str) -> exp.Expr:
 
 def references(expression: exp.Expr) -> frozenset[str]:
     """The columns an expression reads."""
-    return frozenset(c.name for c in expression.find_all(exp.Column))
+    return frozenset(n.name for n in nodes(expression) if isinstance(n, exp.Column))
+
+
+def nodes(tree: exp.Expr) -> list[exp.Expr]:
+    """The nodes of a tree from the top down, level by level. Columns are its leaves, since nobody asks what is in one.
+
+    >>> [type(n).__name__ for n in nodes(exp.condition("a + 1 > b"))]
+    ['GT', 'Add', 'Column', 'Column', 'Literal']
+    """
+    found = [tree]
+    for node in found:  # which grows on the way
+        if not isinstance(node, exp.Column):
+            found.extend(node.iter_expressions())
+    return found

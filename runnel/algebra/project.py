@@ -41,7 +41,7 @@ class Project(Node):
 
     def select(self, *inputs: str) -> exp.Select:
         outputs = [named(e.copy(), c.name) for e, c in zip(self.expressions, self.outputs, strict=True)]
-        return select(outputs).from_(table(inputs[0]))
+        return select(outputs, table(inputs[0]))
 
     def law(self, steps: Steps) -> str:
         change = steps.change(self.child)
@@ -49,7 +49,7 @@ class Project(Node):
         return self._change(steps, change)
 
     def _change(self, steps: Steps, below: str) -> str:
-        name = steps.define("project_change", self.select(below).select(col(WEIGHT)))
+        name = steps.define("project_change", self.select(below).select(col(WEIGHT), copy=False))
         if steps.netted(below) and {e.name for e in self._renamed.values()} == set(self.child.names):
             steps.comes_net(name)
         return steps.takes(name, below, {n: e.name for n, e in self._renamed.items()})

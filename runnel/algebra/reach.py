@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from runnel.algebra.condition import conjuncts, orders, partner, same
+from runnel.algebra.condition import conjuncts, orders, pairs_of, partner, same
 from runnel.algebra.node import Face, Node, col, joined, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Within
@@ -107,7 +107,8 @@ def linked(steps: Steps, leaves: list[Node], conditions: list[exp.Expr]) -> list
 
 def links(steps: Steps, node: Node, changed: Node, conditions: list[exp.Expr]) -> tuple[Within, ...]:
     """How the columns of a relation must lie to the change of another one to meet it, where conditions compare them."""
-    partners = {name: partner(conditions, name, changed.names) for name in node.names}
+    pairs = pairs_of(conditions)
+    partners = {name: partner(pairs, name, changed.names) for name in node.names}
     equal = {name: changed.origins(other, steps.facts.changed) for name, other in partners.items() if other is not None}
     found = list(Within.each(equal))
     for name, side, other in orders(conditions, node.names, changed.names):

@@ -46,7 +46,7 @@ class Scan(Node):
 
     def select(self, *inputs: str) -> exp.Select:
         outputs = (named(col(o), c.name) for o, c in zip(self.origin, self.outputs, strict=True))
-        return select(outputs).from_(table(inputs[0]))
+        return select(outputs, table(inputs[0]))
 
     def relation(self, steps: Steps, face: Face) -> str:
         return steps.define(f"{self.slug}_{face}", self.select(steps.input(self.source, face)))
@@ -54,7 +54,7 @@ class Scan(Node):
     def law(self, steps: Steps) -> str:
         held = self.source in steps.facts.held
         want = Want(self.source, Face.CHANGE, columns=tuple(sorted(set(self.origin))) if held else ())
-        name = steps.define(f"{self.slug}_change", self.select(steps.provided(want)).select(col(WEIGHT)))
+        name = steps.define(f"{self.slug}_change", self.select(steps.provided(want)).select(col(WEIGHT), copy=False))
         exact = not any(c.type in ("float", "double") for c in self.outputs)  # -0.0 equals 0.0, and yet both may be there
         if held:
             steps.at_hand(name, want, dict(zip(self.names, self.origin, strict=True)))

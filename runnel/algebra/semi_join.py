@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from sqlglot import exp
 
-from runnel.algebra.condition import Equality, conjuncts, equalities, partner
+from runnel.algebra.condition import Equality, conjuncts, equalities, pairs_of, partner
 from runnel.algebra.counts import flipped
 from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
 from runnel.algebra.reach import links
@@ -80,7 +80,7 @@ class SemiJoin(Node):
 
     def sieves(self, column: str) -> Iterator[Sieve]:
         yield from self.left.sieves(column)
-        other = None if self.anti else partner(conjuncts(self.condition), column, self.right.names)
+        other = None if self.anti else partner(pairs_of(conjuncts(self.condition)), column, self.right.names)
         if other is not None:
             yield from self.right.sieves(other)
 
@@ -185,7 +185,8 @@ def narrowed(steps: Steps, node: Node, face: Face, pairs: list[Equality], others
 
 def meeting(steps: Steps, node: Node, other: Node, condition: exp.Expr | None, sieves: Mapping[str, Sieve] = NONE) -> str | None:
     """The net change of a side of which only rows matter that meet the other side; of that, only rows that the sieves let through."""
-    partners = {name: partner(conjuncts(condition), name, other.names) for name in node.names}
+    pairs = pairs_of(conjuncts(condition))
+    partners = {name: partner(pairs, name, other.names) for name in node.names}
     return steps.net_meeting(node, other, {own: theirs for own, theirs in partners.items() if theirs is not None}, sieves)
 
 
@@ -198,7 +199,7 @@ def kept_origins(left: Node, right: Node, condition: exp.Expr | None, column: st
             return None
         found |= own
     if right.sources & changed:
-        other = partner(conjuncts(condition), column, right.names)
+        other = partner(pairs_of(conjuncts(condition)), column, right.names)
         theirs = right.origins(other, changed) if other is not None else None
         if theirs is None:
             return None

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import sqlglot.parser
-from sqlglot import exp
+from sqlglot import exp, transforms
 from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import Token, TokenType
 
+from runnel.algebra.node import nodes
 from runnel.bind import pipes
 from runnel.bind.tokens import UNSIGNED_SHIFT, respelled
 from runnel.errors import EnvironmentProblem
@@ -60,6 +61,11 @@ class _Percentile:
         return exp.Quantile.from_arg_list(args) if len(args) == 2 else exp.Anonymous(this="PERCENTILE", expressions=args)
 
 
+def _any_to_exists(query: exp.Expr) -> exp.Expr:
+    """The library's step, for queries that have an ANY: it looks through all of a query for one, and again through what is in it."""
+    return transforms.any_to_exists(query) if any(isinstance(n, exp.Any) for n in nodes(query)) else query
+
+
 class SparkText(Spark):
     """Spark SQL as Spark 4.1 reads it.
 
@@ -82,6 +88,26 @@ class SparkText(Spark):
         return super().parser(**options)
 
     class Generator(SparkGenerator):
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
+        """None: unlike Hive, Spark has WITH queries inside others, and nothing has to be searched for them."""
+
+        TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
+            **SparkGenerator.TRANSFORMS,
+            exp.Select: transforms.preprocess(
+                [transforms.eliminate_qualify, transforms.eliminate_distinct_on, transforms.unnest_to_explode, _any_to_exists]
+            ),
+        }
+
+        def identifier_sql(self, expression: exp.Identifier) -> str:
+            """Names as plans have them: quoted, and plain enough to be written as they are."""
+            name = expression.this
+            return f"`{name}`" if expression.quoted and name.isidentifier() else super().identifier_sql(expression)
+
+        def column_sql(self, expression: exp.Column) -> str:
+            """Columns as plans have most of them: a name alone."""
+            name, *others = expression.args.values()
+            return self.identifier_sql(name) if isinstance(name, exp.Identifier) and not any(others) else super().column_sql(expression)
+
         def datatype_sql(self, expression: exp.DataType) -> str:
             """Types without parameters by their names: the library would parse the word "float" to compare each of them with it."""
             return PLAIN.get(expression.this) or super().datatype_sql(expression)

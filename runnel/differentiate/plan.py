@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from textwrap import indent
 
 from sqlglot import exp
+from sqlglot.generator import Generator
 
 from runnel.algebra import WEIGHT, Aggregate, Column, Distinct, Face, Facts, Filter, Limit, Node, Project, Recursive, Steps, Window
-from runnel.algebra.node import col, named, select, table
+from runnel.algebra.node import col, named, nodes, select, table
 from runnel.algebra.want import Want
 from runnel.bind.faithful import SparkText
 from runnel.differentiate.layout import CONTENT, Layout
@@ -244,8 +245,9 @@ def _nonzero(layout: Layout, sums: str) -> exp.Select:
 
 
 def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
-    texts = {name: _Text.of(definition) for name, definition in steps.definitions.items()}
-    last = _Text.of(query)
+    printer = SparkText().generator(pretty=True)
+    texts = {name: _Text.of(definition, printer) for name, definition in steps.definitions.items()}
+    last = _Text.of(query, printer)
     reads = {name: text.reads for name, text in texts.items()}
     needed = _needed(reads, last.reads)
     uses = Counter(t for name in needed for t in reads[name]) + Counter(last.reads)
@@ -264,7 +266,7 @@ def _plan(steps: Steps, query: exp.Select) -> ChangePlan:
     parts = (*(part(name, texts[name]) for name in shared), part("", last))
     runs = sum((Counter(dict(p.reads)) for p in parts), Counter[str]())
     inputs = tuple(InputFace(want, name, runs[name]) for want, name in steps.inputs.items())
-    whole = _statement([(n, t) for n, t in texts.items() if n in needed], last)
+    whole = _statement([(n, t) for n, t in texts.items() if n in needed], last) if shared else parts[-1].sql
     return ChangePlan(whole, inputs, steps.facts, parts, frozenset(steps.wide.intersection(shared)))
 
 
@@ -277,17 +279,13 @@ class _Text:
     reads: tuple[str, ...]
 
     @classmethod
-    def of(cls, query: exp.Query) -> _Text:
+    def of(cls, query: exp.Query, printer: Generator) -> _Text:
         """The query is used up: printing may change it."""
-        reads = tuple(t.name for t in query.find_all(exp.Table))
+        reads = tuple(n.name for n in nodes(query) if isinstance(n, exp.Table))
         with_ = query.args.get("with_")
-        inner = tuple((c.args["alias"].sql("spark"), _printed(c.this)) for c in with_.expressions) if with_ is not None else ()
+        inner = tuple((c.args["alias"].sql("spark"), printer.generate(c.this, copy=False)) for c in with_.expressions) if with_ is not None else ()
         query.set("with_", None)
-        return cls(inner, _printed(query), reads)
-
-
-def _printed(query: exp.Expr) -> str:
-    return query.sql(SparkText, pretty=True, copy=False)
+        return cls(inner, printer.generate(query, copy=False), reads)
 
 
 def _statement(steps: list[tuple[str, _Text]], last: _Text) -> str:

@@ -37,30 +37,45 @@ class Jobs:
         self.pool = pool
         self.group = f"runnel-{uuid.uuid4().hex}"
         self.context = None if is_remote() else spark.sparkContext
+        self._told = False
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Jobs of this thread are ours, and of the stage `name` until `now` says another."""
-        if self.context is None:
+        with self.stages():
+            self.now(name)
             yield
-            return
-        self.context.setJobGroup(self.group, f"{self.table}: {name}")
-        if self.pool is not None:
-            self.context.setLocalProperty("spark.scheduler.pool", self.pool)
+
+    @contextmanager
+    def stages(self) -> Iterator[None]:
+        """Jobs of this thread are ours from when `now` says the first stage. Where it never does, Spark is not asked for anything."""
         try:
             yield
         finally:
+            self._forget()
+
+    def now(self, name: str) -> None:
+        """The next stage that may have jobs begins."""
+        if self.context is None:
+            return
+        if self._told:
+            self.context.setJobDescription(f"{self.table}: {name}")
+            return
+        self._told = True
+        self.context.setJobGroup(self.group, f"{self.table}: {name}")
+        if self.pool is not None:
+            self.context.setLocalProperty("spark.scheduler.pool", self.pool)
+
+    def _forget(self) -> None:
+        if self.context is not None and self._told:
             for key in ("spark.jobGroup.id", "spark.job.description", *(("spark.scheduler.pool",) if self.pool is not None else ())):
                 self.context.setLocalProperty(key, None)  # type: ignore[arg-type]
 
-    def now(self, name: str) -> None:
-        """The next stage begins."""
-        if self.context is not None:
-            self.context.setJobDescription(f"{self.table}: {name}")
-
     @property
     def count(self) -> int | None:
-        return len(self.context.statusTracker().getJobIdsForGroup(self.group)) if self.context is not None else None
+        if self.context is None:
+            return None
+        return len(self.context.statusTracker().getJobIdsForGroup(self.group)) if self._told else 0
 
     def spent(self) -> Spent | None:
         """The sums over all stages, or None where Spark cannot be asked. Costs about a millisecond per stage."""

@@ -32,7 +32,8 @@ class SparkLookup:
 
     def qualify(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """The full name: catalog, schema, table, in lower case as Spark's catalogs have it."""
-        missing = (self.spark.catalog.currentCatalog(), self.spark.catalog.currentDatabase())[: 3 - len(parts)]
+        catalog = self.spark.catalog
+        missing = [ask() for ask in (catalog.currentCatalog, catalog.currentDatabase)[: 3 - len(parts)]]
         return tuple(p.lower() for p in (*missing, *parts))
 
     def relation(self, parts: tuple[str, ...]) -> Relation | None:

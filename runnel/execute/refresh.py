@@ -80,7 +80,7 @@ def refresh(
             work = Work(engine, backing, full or swap is not None, engine.jobs(name), upto or {}, given or {}, why, swap, moment, started=began)
             stages: list[Stage] = []
             try:
-                with work.jobs.stage(probe.__name__):
+                with work.jobs.stages():
                     _run(work, stages, lease.check)
                 record = record_of(work, stages, started)
             except Transient as error:
@@ -114,7 +114,8 @@ def _run(work: Work, stages: list[Stage], still_mine: Callable[[], None]) -> Non
         if stage.__name__ == write.__name__ and not work.empty:
             work.engine.catalog.record(running(work))
         try:
-            work.jobs.now(stage.__name__)
+            if stage is not probe and not work.idle:
+                work.jobs.now(stage.__name__)
             stage(work)
             if stage is probe:
                 _check_one_cut(work)
@@ -167,7 +168,7 @@ def _check_one_cut(work: Work) -> None:
 def changes(work: Work) -> None:
     """Small changes are read here and now: what nets to nothing is known before a plan is made. No Spark job, where files can be read."""
     definition = work.backing.definition
-    if work.full or work.first or not definition.incremental or not work.engine.settings.uses("held_changes"):
+    if work.idle or work.full or work.first or not definition.incremental or not work.engine.settings.uses("held_changes"):
         return
     columns = columns_read(work.engine.root(definition).maintained)
     for index, fact in enumerate(work.facts):

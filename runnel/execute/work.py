@@ -17,7 +17,7 @@ from runnel.execute.gather import Gathering
 from runnel.execute.jobs import Jobs
 from runnel.execute.weigh import Weighing
 from runnel.observe.record import Action
-from runnel.sources.facts import SourceFacts
+from runnel.sources.facts import Kind, SourceFacts
 from runnel.sources.held import Held
 from runnel.sources.source import Source
 from runnel.tables.backing import BackingTable, CommitNote, Written
@@ -70,6 +70,11 @@ class Work:
     def anew(self) -> bool:
         """What is computed becomes the base; nothing is subtracted."""
         return self.first or self.replaces
+
+    @property
+    def idle(self) -> bool:
+        """The probe found nothing to do, and nobody asked for anything: what follows has no Spark job."""
+        return not (self.first or self.full or self.clocks or any(f.kind is not Kind.UNCHANGED for f in self.facts))
 
     @property
     def relaid(self) -> bool:

@@ -2,7 +2,7 @@
 
 A cache over the backing tables' logs: all but the leases can be rebuilt from them, so nothing here is worth more
 than a `runnel repair`. `url.py` reads the address, `database.py` runs transactions and names failures, `tables.py` is the
-schema, `catalog.py` what is stored, `lease.py` who may refresh, `schedules.py` what daemons and operators said, `quarantine.py` puts a broken file aside.
+schema, `catalog.py` what is stored, `lease.py` who may refresh, `alarms.py` what wakes its renewals, `schedules.py` what daemons and operators said, `quarantine.py` puts a broken file aside.
 """
 
 from runnel.state.catalog import Catalog, Entry, Published

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, insert, literal_column, select, update
 
 from runnel.errors import DefinitionError
 from runnel.observe.record import RefreshRecord
 from runnel.schedule.cut import Cut
 from runnel.state import tables
 from runnel.state.database import Database
-from runnel.state.lease import Lease, hold, holders
+from runnel.state.lease import Lease, Leases
 from runnel.state.schedules import Schedules
 from runnel.state.tables import entry as entries
 from runnel.state.tables import history, published, revision
@@ -25,6 +25,15 @@ from runnel.state.url import parse
 
 RETIRE_SECONDS = 3600.0  # between two looks for old records
 RETIRE_ROWS = 5_000  # deleted in one transaction, which other writers wait for
+
+# Statements that every refresh makes are built once. SQLite finds the few running records by their index only when the status is part
+# of the text, and when it is not asked to sort.
+_RUNNING = history.c.status == literal_column("'RUNNING'")
+_ALL_RUNNING = select(history).where(_RUNNING)
+_RUNNING_OF_ONE = _ALL_RUNNING.where(history.c.stream_table == bindparam("table"))
+_FINISH = update(history).where(history.c.stream_table == bindparam("table"), history.c.started_at == bindparam("start"), _RUNNING)
+_REVISION = select(revision.c.number)
+_ALL_PUBLISHED = select(published)
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,7 @@ class Catalog:
         self._database = database
         self.url_shown = database.shown
         self.schedules = Schedules(database)
+        self._leases = Leases(database)
         self._retire_at = 0.0
 
     @classmethod
@@ -125,7 +135,7 @@ class Catalog:
 
     def revision(self) -> int:
         """A number that moves whenever an entry changes: as long as it stands still, what `entries` gave is right."""
-        return int(self._database.read(lambda connection: connection.execute(select(revision.c.number)).scalar()) or 0)
+        return int(self._database.read(lambda connection: connection.execute(_REVISION).scalar()) or 0)
 
     def publish(self, versions: Mapping[str, int], cut: Cut) -> None:
         """Let readers see these versions, all of them from one moment on."""
@@ -140,7 +150,7 @@ class Catalog:
 
     def published(self, names: Collection[str] | None = None) -> dict[str, Published]:
         """What readers see, of these stream tables or of all; those that are not here are read at their latest version."""
-        statement = select(published) if names is None else select(published).where(published.c.name.in_(names))
+        statement = _ALL_PUBLISHED if names is None else select(published).where(published.c.name.in_(names))
         rows = self._database.read(lambda connection: connection.execute(statement).all())
         return {row.name: self._published(row) for row in rows}
 
@@ -157,28 +167,27 @@ class Catalog:
     def record(self, record: RefreshRecord) -> None:
         """Append to the history, or finish the RUNNING record of the same stream table and start."""
 
+        outcome = _outcome(record)
+
         def work(connection: Connection) -> None:
-            if _finish(connection, record) == 0:
-                key = {"stream_table": record.stream_table, "started_at": record.started_at}
-                connection.execute(insert(history).values(**key, **_outcome(record)))
+            if _finish(connection, record, outcome) == 0:
+                connection.execute(insert(history), {"stream_table": record.stream_table, "started_at": record.started_at, **outcome})
 
         self._database.write(work)
 
     def finish(self, record: RefreshRecord) -> bool:
         """Finish a RUNNING record; False, and nothing happens, when somebody else has finished it meanwhile."""
-        return self._database.write(lambda connection: _finish(connection, record)) > 0
+        return self._database.write(lambda connection: _finish(connection, record, _outcome(record))) > 0
 
     def orphans(self, held: str | None = None) -> list[RefreshRecord]:
         """RUNNING records that nobody works on: of the stream table whose lease the caller holds, else of all whose lease is gone."""
-        statement = select(history).where(history.c.status == "RUNNING").order_by(history.c.started_at)
-        if held is not None:
-            statement = statement.where(history.c.stream_table == held)
+        statement, of = (_ALL_RUNNING, {}) if held is None else (_RUNNING_OF_ONE, {"table": held})
         # Records before leases: a refresh that ends in between has finished its record, and `finish` then finds nothing to do.
-        rows = self._database.read(lambda connection: connection.execute(statement).all())
+        rows = self._database.read(lambda connection: connection.execute(statement, of).all())
         if rows and held is None:
-            alive = holders(self._database)
+            alive = self._leases.holders()
             rows = [row for row in rows if row.stream_table not in alive]
-        return [self._record(row) for row in rows]
+        return [self._record(row) for row in sorted(rows, key=lambda row: row.started_at)]
 
     def history(self, name: str | None, limit: int = 50, since: str | None = None) -> list[RefreshRecord]:
         """Records of one stream table, or of all, newest first; `since` is the ISO time in UTC of the oldest wanted."""
@@ -205,7 +214,7 @@ class Catalog:
 
     def lease(self, name: str, *, owner: str | None = None, wait: float, ttl: float) -> AbstractContextManager[Lease]:
         """Exclude all other refreshes of `name` for the length of a `with` block; Transient BUSY after `wait` seconds."""
-        return hold(self._database, name, owner=owner, wait=wait, ttl=ttl)
+        return self._leases.hold(name, owner=owner, wait=wait, ttl=ttl)
 
     def clear(self) -> None:
         """Forget all entries and records. Leases stay: they are not memory, and their holders are at work."""
@@ -247,9 +256,8 @@ def _outcome(record: RefreshRecord) -> dict[str, Any]:
     return {"epoch": record.epoch, "action": str(record.action), "status": record.status, "record": record.to_json()}
 
 
-def _finish(connection: Connection, record: RefreshRecord) -> int:
-    running = (history.c.stream_table == record.stream_table, history.c.started_at == record.started_at, history.c.status == "RUNNING")
-    return connection.execute(update(history).where(*running).values(_outcome(record))).rowcount
+def _finish(connection: Connection, record: RefreshRecord, outcome: dict[str, Any]) -> int:
+    return connection.execute(_FINISH, {"table": record.stream_table, "start": record.started_at, **outcome}).rowcount
 
 
 def _count(connection: Connection) -> None:

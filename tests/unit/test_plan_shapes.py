@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from runnel.algebra import STORED, Face, Facts
+from runnel.algebra.node import col
 from runnel.bind import bind
+from runnel.bind.faithful import SparkText
 from runnel.canonicalize import canonicalize
 from runnel.differentiate import differentiate, root_of
 from runnel.settings import OF_PLANS
@@ -133,3 +135,9 @@ def test_a_part_says_what_it_reads_and_how_often(lookup: DuckLookup) -> None:
         made.add(part.name)
     assert {i.name: i.uses for i in plan.inputs} == {i.name: sum(r.get(i.name, 0) for r in before) for i in plan.inputs}
     assert "t__before" in before[0] and "t__before" not in before[-1], "the pass over the table is no part of the last one"
+
+
+@pytest.mark.parametrize("name", ["a", "é", "a b", "a`b", "1a", "select", "a\nb", ""])
+@pytest.mark.parametrize("table", [None, "l"])
+def test_names_are_printed_as_the_library_prints_them(name: str, table: str | None) -> None:
+    assert col(name, table).sql(SparkText, pretty=True) == col(name, table).sql("spark", pretty=True)

