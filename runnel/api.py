@@ -35,6 +35,7 @@ from runnel.execute.explain import Explanation, explain
 from runnel.execute.explain_cost import CostExplanation, explain_cost
 from runnel.execute.lookup import SparkLookup, translated
 from runnel.execute.publication import cut_of, version_seen, view
+from runnel.execute.read import content_at
 from runnel.execute.records import finish_orphans
 from runnel.execute.standing import leader, next_tick, overview, trouble_of
 from runnel.execute.unit import cut_for, refresh_unit, refresh_units
@@ -59,7 +60,6 @@ from runnel.settings import Settings
 from runnel.sources.reader import Reader
 from runnel.sources.retention import kept_until
 from runnel.state import Catalog, quarantine
-from runnel.tables.content import finished_sql, quote
 from runnel.tables.view import drop_view
 from runnel.tables.warehouse import Warehouse
 
@@ -264,9 +264,7 @@ class Runnel:
             return self._spark_table(name)
         backing = self._engine.backing(full).in_force()
         version = version_seen(self._engine, backing, self._group_or_name(cut) if isinstance(cut, str) else cut)
-        note = backing.note_at(version)
-        log_relation = f"delta.{quote(backing.path)} VERSION AS OF {version}"
-        return self.spark.sql(finished_sql(backing.layout_at(version), f"(SELECT * FROM {log_relation})", self._engine.log_facts(note)))
+        return content_at(self._engine, backing, version)
 
     def cut(self, name: str) -> Cut:
         """The versions of the plain sources that readers of a stream table, or of a group, see now."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import runnel
+from runnel.execute import read
 from runnel.execute.compact import compact
 from runnel.execute.due import Fold
 from runnel.observe.record import Action
@@ -64,7 +65,7 @@ def test_every_state_of_the_log_is_read_right(tables: runnel.Runnel) -> None:
     assert note(rn, "apart").base_distinct and not note(rn, "copies").base_distinct
 
     follow(rn, "INSERT INTO t VALUES (100, 'k1', 1, 0.0), (101, 'k9', 5, NULL), (101, 'k9', 5, NULL)")
-    assert scans(rn, "apart") == scans(rn, "copies") == 1, "rows only came, so the log is read as it lies"
+    assert scans(rn, "apart") == scans(rn, "copies") == 2, "rows only came, so base and tail are read as they lie"
     assert note(rn, "groups").tail_nulls == []
 
     follow(rn, "DELETE FROM t WHERE id IN (3, 100)", "UPDATE t SET x = x + 1, d = -0.0 WHERE id IN (4, 6, 101)", by_name=True)
@@ -97,3 +98,67 @@ def test_one_mixed_change_after_compaction_is_read_right(tables: runnel.Runnel) 
     (key,) = rn._engine.backing("spark_catalog.reading.groups").definition.layout.keys
     assert note(rn, "apart").tail_net and note(rn, "groups").tail_nulls == [key]
     assert scans(rn, "apart") < scans(rn, "copies")
+
+
+GROUPED = {
+    "typed": "SELECT s, m, j, k, COUNT(*) AS n, SUM(x) AS total FROM kinds GROUP BY s, m, j, k",
+    "doubles": "SELECT d, COUNT(*) AS n, SUM(x) AS total FROM kinds GROUP BY d",
+    "one": "SELECT COUNT(*) AS n, SUM(x) AS total FROM kinds",
+}
+WAYS: tuple[tuple[str, int] | None, ...] = (None, ("IN_PLAN", 0), ("LISTED", 0))
+"""New groups looked up here, found by Spark where they are many, and all of it left to Delta where files are many."""
+ADA, BOB, CY = (
+    "('ada', 1.50, DATE '0001-01-01', TIMESTAMP '1500-02-03 04:05:06.789012', 0.0, 1)",
+    "('bob', -0.01, NULL, TIMESTAMP '2026-01-01 00:00:00', DOUBLE('NaN'), 2)",
+    "(NULL, NULL, NULL, NULL, NULL, NULL)",
+)
+DAN, EVE = "('ADA', 1.50, DATE '0001-01-01', TIMESTAMP '1500-02-03 04:05:06.789012', -0.0, 4)", "('eve', NULL, NULL, NULL, 7.0, NULL)"
+
+
+def joins(rn: runnel.Runnel, name: str) -> int:
+    return str(rn.table(name)._jdf.queryExecution().optimizedPlan().toString()).count("Join ")  # type: ignore[operator]
+
+
+def test_groups_that_only_the_tail_has_are_read_right(rn: runnel.Runnel, monkeypatch: pytest.MonkeyPatch) -> None:
+    rn.sql("CREATE SCHEMA new_groups")
+    rn.sql("USE new_groups")
+    rn.sql(f"CREATE TABLE kinds (s STRING, m DECIMAL(5,2), j DATE, k TIMESTAMP, d DOUBLE, x INT) {FEED}")
+    rn.sql(f"INSERT INTO kinds VALUES {ADA}")
+    for name, query in GROUPED.items():
+        rn.create(name, query, mode="DIFFERENTIAL")
+
+    def changed(statement: str) -> None:
+        rn.sql(statement)
+        for name, query in GROUPED.items():
+            assert rn.refresh(name).action is Action.DIFFERENTIAL
+            wanted = Counter(map(str, rn.spark.sql(query).collect()))
+            for way in WAYS:
+                with monkeypatch.context() as patch:
+                    rn._engine.looked_up.forget()
+                    if way is not None:
+                        patch.setattr(read, *way)
+                    assert Counter(map(str, rn.table(name).collect())) == wanted, (name, way, statement)
+            rn._engine.looked_up.forget()
+
+    changed(f"INSERT INTO kinds VALUES {BOB}, {CY}")
+    assert joins(rn, "typed") == 0, "every row of the tail is a new group"
+    changed(f"INSERT INTO kinds VALUES {ADA}, {CY}, {DAN}, {EVE}")
+    assert joins(rn, "typed") == 1 < joins(rn, "doubles"), "base and tail are met once where it is known which groups are new"
+    changed("DELETE FROM kinds WHERE s = 'eve' OR s = 'ada' OR s IS NULL")
+    changed(f"INSERT INTO kinds VALUES {CY}, {EVE}")
+    rn.sql("USE default")
+
+
+def test_the_short_forms_can_be_switched_off(rn: runnel.Runnel, there: runnel.Runnel) -> None:
+    rn.sql("CREATE SCHEMA plain_forms")
+    rn.sql("USE plain_forms")
+    rn.sql(f"CREATE TABLE t {FEED} AS SELECT id, id % 3 AS k FROM range(9)")
+    rn.create("counts", "SELECT k, COUNT(*) AS n FROM t GROUP BY k", mode="DIFFERENTIAL")
+    rn.sql("INSERT INTO t VALUES (9, 0), (10, 8)")
+    rn.refresh("counts")
+    general = runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"disabled_optimisations": ("noted_forms",)})
+    ways = {"here": rn, "there": there, "general": general}
+    assert len({tuple(sorted(map(str, w.table("counts").collect()))) for w in ways.values()}) == 1
+    assert {way: joins(w, "counts") for way, w in ways.items()} == {"here": 1, "there": 3, "general": 3}
+    general.close()
+    rn.sql("USE default")

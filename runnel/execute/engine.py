@@ -25,6 +25,7 @@ from runnel.sources.delta import DeltaSource
 from runnel.sources.delta_log import DeltaLog
 from runnel.sources.facts import SourceFacts
 from runnel.sources.held import Held, collect
+from runnel.sources.here import Rows
 from runnel.sources.reader import Reader
 from runnel.sources.source import Source
 from runnel.sources.stream_table import StreamTableSource
@@ -36,6 +37,8 @@ SMALL = {"spark__sql__adaptive__enabled": "false", "spark__sql__shuffle__partiti
 """Settings for a job over a small change: planned at once, in few parts."""
 HELD, HELD_BYTES = 64, 256 << 20
 """Changes kept at hand at once, and their bytes; usually they have some kilobytes each."""
+LOOKED_UP = 100
+"""Logs of which is kept what was looked up for readers: at most some thousand keys each."""
 PLANS = 2000
 """Plans kept at once; a stream table has a few, one for each set of sources that change together."""
 
@@ -60,6 +63,11 @@ def _trim_plans(plans: dict[tuple[str, Facts, Settings], ChangePlan]) -> None:
         del plans[next(iter(plans))]
 
 
+def _trim_looked_up(found: dict[tuple[str, int], tuple[LogFacts, Rows | None]]) -> None:
+    while len(found) > LOOKED_UP:
+        del found[next(iter(found))]
+
+
 @dataclass
 class Engine:
     """One connection. Caches are keyed by what they were made from, so they never go stale, and shared by all workers."""
@@ -79,6 +87,8 @@ class Engine:
     _plans: Memo[tuple[str, Facts, Settings], ChangePlan] = field(default_factory=lambda: Memo(_trim_plans))
     _recomputes: Memo[str, ChangePlan] = field(default_factory=Memo)
     _held: Memo[tuple[object, ...], Held | None] = field(default_factory=lambda: Memo(_trim_held))
+    looked_up: Memo[tuple[str, int], tuple[LogFacts, Rows | None]] = field(default_factory=lambda: Memo(_trim_looked_up))
+    """By path and version, what `read.py` found out about a log."""
     _known: list[Known] = field(default_factory=list)
     _workers: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -179,7 +189,7 @@ class Engine:
 
     def clear_caches(self) -> None:
         """Forget bound trees, plans and what was read of logs."""
-        for memo in (self._roots, self._plans, self._recomputes, self._logs, self._held):
+        for memo in (self._roots, self._plans, self._recomputes, self._logs, self._held, self.looked_up):
             memo.forget()
         self._known.clear()
 

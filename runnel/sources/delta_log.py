@@ -143,6 +143,11 @@ class DeltaLog:
                     del self._plain[next(iter(self._plain))]
             return self._plain[version, partitioned]
 
+    def described(self, version: int) -> str:
+        """The schema of a version, in Delta's JSON form."""
+        table = self.table()
+        return str((table if version == table.version() else DeltaTable(self.path, version=version)).schema().to_json())
+
     def table_id(self) -> str:
         return str(self.table().metadata().id)
 

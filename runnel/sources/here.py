@@ -148,6 +148,28 @@ def folded(log: DeltaLog, version: int, layout: Layout, columns: Collection[str]
     return Rows(rows.table.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), rows.count)), weighted, size)
 
 
+def new_groups(log: DeltaLog, version: int, layout: Layout) -> Rows | None:
+    """The keys of the groups that only the tail has, each once, among those that some row of it adds to.
+
+    None where Spark has to find them: the files are large, or keys that are equal in Spark may not be here.
+    """
+    files = log.plain_files(version, partitioned=True) if log.local is not None else None
+    schema = _stored(log, version, layout.keys)
+    if files is None or _size(files) > BYTES or schema is None or _inexact(schema.fields):
+        return None
+    came = _near(_parts(log, files, TAIL, None), schema, ())
+    keys = came.filter(pc.greater(came[WEIGHT], 0)).group_by(layout.keys).aggregate([])
+    stood = [rows.filter(_alike(rows, keys, layout.keys)) for part in _parts(log, files, BASE, 1) for rows in read(part, schema)]
+    found = pa.concat_tables([_said(keys, 0), *(_said(rows.select(keys.column_names), 1) for rows in stood)])
+    both = found.group_by(layout.keys).aggregate([(STOOD, "max")])
+    return Rows(both.filter(pc.equal(both[f"{STOOD}_max"], 0)).select(schema.names), schema)
+
+
+def _said(rows: pa.Table, stood: int) -> pa.Table:
+    """Rows that say whether they were there."""
+    return rows.append_column(STOOD, pa.repeat(pa.scalar(stood), rows.num_rows))
+
+
 def _folded_tail(tail: pa.Table, schema: StructType, layout: Layout) -> pa.Table | None:
     if layout.kind == "rows":
         return Held(tail, schema).whole
@@ -166,7 +188,7 @@ def _marked(rows: pa.Table, layout: Layout, stood: int) -> pa.Table:
     """Rows with their numbers twice: as they count now, and as they counted before."""
     for n in (*layout.partials, WEIGHT):
         rows = rows.append_column(f"{WAS}{n}", rows[n] if stood else pa.repeat(pa.scalar(0, rows[n].type), rows.num_rows))
-    return rows.append_column(STOOD, pa.repeat(pa.scalar(stood), rows.num_rows)).append_column(ALL, pa.repeat(pa.scalar(1), rows.num_rows))
+    return _said(rows, stood).append_column(ALL, pa.repeat(pa.scalar(1), rows.num_rows))
 
 
 def _face(groups: pa.Table, schema: pa.Schema, prefix: str, weight: int, layout: Layout) -> pa.Table:
@@ -188,13 +210,24 @@ def _levels(
     near = worth_reading(files, bounds, summed or any(f[f"partition.{LEVEL}"] == TAIL for f in files))
     if near is None:
         return None
-    wanted = {c.lower() for c in columns}
-    stored = StructType.fromJson(json.loads(log.table().schema().to_json()))
-    schema = StructType([f for f in stored.fields if f.name.lower() in wanted])
-    if not schema.fields or len(schema.fields) < len(wanted) or not holdable(schema):
+    schema = _stored(log, log.version(), columns)
+    if schema is None:
         return None
-    parts = {level: [Part(log.full_path(f["path"]), None) for f in near if f[f"partition.{LEVEL}"] == level] for level in (BASE, TAIL)}
-    return _near(parts[BASE], schema, bounds), _near(parts[TAIL], schema, bounds), schema, _size(near)
+    base, tail = (_near(_parts(log, near, level, None), schema, bounds) for level in (BASE, TAIL))
+    return base, tail, schema, _size(near)
+
+
+def _stored(log: DeltaLog, version: int, columns: Collection[str]) -> StructType | None:
+    """The types of some columns, None where one of them is missing or would be another here."""
+    wanted = {c.lower() for c in columns}
+    stored = StructType.fromJson(json.loads(log.described(version)))
+    schema = StructType([f for f in stored.fields if f.name.lower() in wanted])
+    return schema if schema.fields and len(schema.fields) == len(wanted) and holdable(schema) else None
+
+
+def _parts(log: DeltaLog, files: Sequence[Mapping[str, Any]], level: str, weight: int | None) -> list[Part]:
+    """The files of one level. Without a weight, each row has its own."""
+    return [Part(log.full_path(f["path"]), weight) for f in files if f[f"partition.{LEVEL}"] == level]
 
 
 def _near(parts: Sequence[Part], schema: StructType, bounds: Sequence[Bound]) -> pa.Table:

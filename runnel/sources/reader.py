@@ -100,12 +100,12 @@ class Reader:
             .load(path)
         )
 
-    def rows(self, data: Any, schema: StructType) -> DataFrame:
-        """Rows that this process holds, as a frame. Making one takes the thread's active session over; it is given back."""
+    def rows(self, data: Any, schema: StructType, session: SparkSession | None = None) -> DataFrame:
+        """Rows that this process holds, as a frame of this session or of another one. Making it takes the thread's active session over; it is given back."""
         before = SparkSession.getActiveSession() or self.user
         try:
             # Spark 4.1 takes a chunk without rows for the end of a table.
-            return self.session.createDataFrame(data.combine_chunks() if isinstance(data, pa.Table) else data, schema)
+            return (session or self.session).createDataFrame(data.combine_chunks() if isinstance(data, pa.Table) else data, schema)
         finally:
             if not is_remote():
                 jvm: Any = before._jvm

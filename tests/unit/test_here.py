@@ -104,6 +104,37 @@ def test_groups_have_the_sums_of_their_partials_and_change_by_what_touches_them(
     assert plain(here.of_change(log, version, appended, GROUPS)) == expected
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_new_groups_are_those_that_come_and_that_the_base_has_not(tmp_path: Path, seed: int) -> None:
+    random, path = Random(seed), tmp_path / "t"
+    layout = replace(GROUPS, stored=(Column("k", "bigint"), Column("v", "string"), Column("n", "decimal(12,2)")), keys=("k", "v"))
+
+    def rows(count: int, weights: Sequence[int]) -> list[tuple]:
+        return [(random.choice([1, 2, None]), random.choice(["a", "b", None]), Decimal(1), random.choice(weights)) for _ in range(count)]
+
+    base = [(*key, Decimal(1), 1) for key in {row[:2] for row in rows(random.randint(1, 5), [1])}]
+    write(path, layout, base, "base")
+    tail = [row for _ in range(random.randint(1, 3)) for row in rows(3, [-1, 0, 1, 2])]
+    for i in range(0, len(tail), 3):
+        write(path, layout, tail[i : i + 3], "tail")
+    log = DeltaLog(str(path))
+    new = {row[:2] for row in tail if row[3] > 0} - {row[:2] for row in base}
+    assert plain(here.new_groups(log, log.version(), layout)) == Counter(new)
+
+
+def test_new_groups_are_left_to_spark_where_files_are_large_or_equal_keys_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, doubles = tmp_path / "t", tmp_path / "doubles"
+    write(path, GROUPS, [(1, Decimal(1), 1)], "base")
+    log = DeltaLog(str(path))
+    assert here.new_groups(log, 0, GROUPS) is not None
+    monkeypatch.setattr(here, "BYTES", 10)
+    assert here.new_groups(log, 0, GROUPS) is None
+    monkeypatch.undo()
+    rows = pa.table({"k": [0.0, float("nan")], "n": pa.array([1, 2], TYPES["n"]), WEIGHT: [1, 1], LEVEL: ["base", "tail"]})
+    write_deltalake(str(doubles), rows, partition_by=[LEVEL])
+    assert here.new_groups(DeltaLog(str(doubles)), 0, GROUPS) is None
+
+
 def test_an_aggregate_without_keys_has_its_row_over_nothing(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write(path, ONE, [], "base")
