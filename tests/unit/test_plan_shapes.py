@@ -105,6 +105,14 @@ def test_one_pass_serves_both_faces_of_groups_over_a_left_join(lookup: DuckLooku
     assert found["u", Face.AFTER] == 1 and ("u", Face.BEFORE) not in found
 
 
+PARTNERS_ASKED = "SELECT y FROM u WHERE k IN (SELECT v.k FROM v LEFT JOIN (SELECT k, SUM(x) AS s FROM t GROUP BY k) g ON g.k = v.k WHERE g.s > 5)"
+
+
+def test_one_pass_counts_the_partners_of_both_faces(lookup: DuckLookup) -> None:
+    found = reads(lookup, PARTNERS_ASKED, Facts(frozenset({"t"}), held=frozenset({"t"}), heavy=frozenset({"t"})))
+    assert found["t", Face.AFTER] == 1 and ("t", Face.BEFORE) not in found
+
+
 SHORTER = {
     "both_faces": (PARTNERS, Facts(frozenset("u"), held=frozenset("u"))),
     "broadcasts": ("SELECT t.k, u.y FROM t JOIN u ON t.k = u.k", Facts(frozenset("t"), small=True)),
