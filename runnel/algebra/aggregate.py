@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from sqlglot import exp
 
 from runnel.algebra.functions import Rule, rule
-from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
+from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, each, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Origin
 
@@ -193,9 +193,9 @@ class Aggregate(Node):
         keys, numbers = self.keys, [*(c.name for c in self.state), WEIGHT]
         came = exp.GT(this=col("sign"), expression=exp.Literal.number(0))
         face = [named(exp.Case().when(came.copy(), col(f"{n}__now")).else_(col(f"{n}__was")), n) for n in numbers]
-        signs = exp.values([(1,), (-1,)], alias="signs", columns=["sign"])
-        faces = joined(select((*(col(k) for k in keys), *face, col("sign")), table(pairs)), signs, "cross")
-        some = steps.define("aggregate_faces", faces)
+        signs = each([exp.Literal.number(1), exp.Neg(this=exp.Literal.number(1))], "sign")
+        signed = steps.define("aggregate_signed", select((exp.Star(), signs), table(pairs)))
+        some = steps.define("aggregate_faces", select((*(col(k) for k in keys), *face, col("sign")), table(signed)))
         weight = named(exp.cast(col("sign"), "bigint"), WEIGHT)
         found = select((*(col(k) for k in keys), *self.finished(), weight), table(some))
         if keys:

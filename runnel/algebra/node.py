@@ -233,6 +233,15 @@ def joined(query: exp.Select, right: exp.Expr, kind: str, on: exp.Expr | None = 
     return query
 
 
+def each(values: Iterable[exp.Expr], name: str) -> exp.Expr:
+    """An output that repeats every row with each of the values: no join with them, which would be a job of its own to broadcast them.
+
+    >>> each([exp.true(), exp.false()], "new").sql("spark")
+    'EXPLODE(ARRAY(TRUE, FALSE)) AS `new`'
+    """
+    return named(exp.Explode(this=exp.Array(expressions=list(values))), name)
+
+
 def named(expression: exp.Expr, name: str) -> exp.Expr:
     """`expression AS name`, or the bare column when it is already called that. The expression is used as it is, not copied."""
     if isinstance(expression, exp.Column) and not expression.table and expression.name == name:

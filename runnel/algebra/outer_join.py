@@ -13,7 +13,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from runnel.algebra.condition import Equality, conjuncts, equalities
-from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
+from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, each, joined, named, references, select, table
 from runnel.algebra.reach import Leaf, links, reach
 from runnel.algebra.semi_join import SemiJoin, kept_origins, meeting, narrowed
 from runnel.algebra.steps import Steps
@@ -120,10 +120,10 @@ class OuterJoin(Node):
         weights = [named(col(w, side), f"{side}_{n}") for side in "lr" for w, n in _FACES]
         counts = [col(f"partners_{n}") for _, n in _FACES]
         met = joined(select((*(col(n) for n in self.names), *weights, *counts, col("nth")), table(left, "l")), table(right, "r"), "left outer", on)
-        kinds = exp.values([(False,), (True,)], alias="kinds", columns=["padded"])
+        kinds = select((exp.Star(), each([exp.false(), exp.true()], "padded")), table(steps.define("outerjoin_met", met)))
         columns: list[exp.Expr] = [*map(col, self.left.names)]
         columns += [named(exp.Case().when(exp.not_(col("padded")), col(n)), n) for n in self.right.names]
-        query = joined(select((*columns, *map(_weight, _FACES)), table(steps.define("outerjoin_met", met))), kinds, "cross")
+        query = select((*columns, *map(_weight, _FACES)), table(steps.define("outerjoin_kinds", kinds)))
         found = steps.define("outerjoin_weighed", query)
         some = exp.or_(*(exp.NEQ(this=col(w), expression=exp.Literal.number(0)) for w, _ in _FACES))
         return steps.define("outerjoin_both_faces", exp.select("*").from_(table(found)).where(some, copy=False))
