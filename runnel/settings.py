@@ -16,6 +16,7 @@ def setting(default: Any, reason: str) -> Any:
 
 
 OF_PLANS = (
+    "both_faces",
     "broadcasts",
     "insert_only",
     "key_bounds",

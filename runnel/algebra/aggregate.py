@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from sqlglot import exp
 
 from runnel.algebra.functions import Rule, rule
-from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
+from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, each, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Origin
 
@@ -148,6 +148,8 @@ class Aggregate(Node):
             if some and touched is not None:
                 change = steps.among_keys(change, (*self.child.columns, Column(WEIGHT, "bigint")), self.keys, touched)
             return self._summed(steps, touched, change)
+        if touched is not None and self.additive and not steps.stores(self) and steps.uses("both_faces") and self.child.at_once(steps.facts.changed):
+            return self._told(steps, self._weighed(steps, self.keys, touched))
         now = steps.face(self.child, Face.AFTER) if touched is None else steps.restrict(self.child, Face.AFTER, self.keys, touched)
         found = steps.define("aggregate_now", self.grouped(now, steady=not steps.stores(self)))
         if steps.stores(self):
@@ -169,17 +171,36 @@ class Aggregate(Node):
         sums = [named(_total(col(n), types[n]), f"{n}__now") for n in numbers]
         sums += [named(_total(exp.Case().when(old.copy(), col(n)), types[n]), f"{n}__was") for n in numbers]
         query = select((*(col(k) for k in keys), *sums), table(both))
-        pairs = steps.define("aggregate_pairs", query.group_by(*(col(k) for k in keys), copy=False) if keys else query, small=True)
+        return self._told(steps, steps.define("aggregate_pairs", query.group_by(*(col(k) for k in keys), copy=False) if keys else query, small=True))
+
+    def _weighed(self, steps: Steps, by: Sequence[str], touched: str) -> str:
+        """The sums of touched groups after and before, from rows that say what they weigh on each face."""
+        rows = steps.both(self.child, by, touched)
+        partials = {p.name: p for r in self.rules for p in r.partials}
+        sums: list[exp.Expr] = []
+        for face, weight in (("now", WEIGHT), ("was", WAS)):
+            sums += [named(exp.cast(exp.Sum(this=p.summand(col(weight))), p.type), f"{n}__{face}") for n, p in partials.items()]
+            sums.append(named(exp.cast(exp.Sum(this=col(weight)), "bigint"), f"{WEIGHT}__{face}"))
+        keys = [col(k) for k in self.keys]
+        return steps.define("aggregate_pairs", select((*keys, *sums), table(rows)).group_by(*(k.copy() for k in keys), copy=False), small=True)
+
+    def _told(self, steps: Steps, pairs: str) -> str:
+        """The change of groups whose sums after and before stand side by side."""
+        return steps.consolidate("aggregate_change", self._finished(steps, pairs), self.columns)
+
+    def _finished(self, steps: Steps, pairs: str) -> str:
+        """Each group as it is and, with the weight -1, as it was, where it is and was."""
+        keys, numbers = self.keys, [*(c.name for c in self.state), WEIGHT]
         came = exp.GT(this=col("sign"), expression=exp.Literal.number(0))
         face = [named(exp.Case().when(came.copy(), col(f"{n}__now")).else_(col(f"{n}__was")), n) for n in numbers]
-        signs = exp.values([(1,), (-1,)], alias="signs", columns=["sign"])
-        faces = joined(select((*(col(k) for k in keys), *face, col("sign")), table(pairs)), signs, "cross")
-        some = steps.define("aggregate_faces", faces)
+        signs = each([exp.Literal.number(1), exp.Neg(this=exp.Literal.number(1))], "sign")
+        signed = steps.define("aggregate_signed", select((exp.Star(), signs), table(pairs)))
+        some = steps.define("aggregate_faces", select((*(col(k) for k in keys), *face, col("sign")), table(signed)))
         weight = named(exp.cast(col("sign"), "bigint"), WEIGHT)
         found = select((*(col(k) for k in keys), *self.finished(), weight), table(some))
         if keys:
             found = found.where(exp.GT(this=col(WEIGHT, some), expression=exp.Literal.number(0)), copy=False)
-        return steps.consolidate("aggregate_change", steps.define("aggregate_finished", found), self.columns)
+        return steps.define("aggregate_finished", found)
 
     def _were(self, steps: Steps, touched: str | None) -> str:
         """The sums of touched groups before; of all of them where they are at hand."""
@@ -227,6 +248,17 @@ class Aggregate(Node):
         if not set(keys) <= set(self.keys):
             return super().restricted(steps, face, keys, touched)
         return steps.define("aggregate_touched", self.select(steps.restrict(self.child, face, keys, touched)))
+
+    def both(self, steps: Steps, keys: Sequence[str], touched: str) -> str:
+        if not (self.additive and set(keys) <= set(self.keys)):
+            return super().both(steps, keys, touched)
+        sign, nothing = col(WEIGHT), exp.Literal.number(0)
+        weights = [named(exp.func("greatest", e, nothing.copy()), name) for name, e in ((WEIGHT, sign), (WAS, exp.Neg(this=sign.copy())))]
+        found = self._finished(steps, self._weighed(steps, keys, touched))
+        return steps.define("aggregate_both_faces", select((*(col(n) for n in self.names), *weights), table(found)))
+
+    def at_once(self, changed: frozenset[str]) -> bool:
+        return not self.sources & changed or (self.additive and bool(self.keys) and self.child.at_once(changed))
 
     def arguments(self) -> str:
         kinds = [r.kind for r in self.rules]

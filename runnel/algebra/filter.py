@@ -69,5 +69,11 @@ class Filter(Node):
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         return steps.define("filter_touched", self.select(steps.restrict(self.child, face, keys, touched)))
 
+    def both(self, steps: Steps, keys: Sequence[str], touched: str) -> str:
+        return steps.define("filter_both_faces", self.select(steps.both(self.child, keys, touched)))
+
+    def at_once(self, changed: frozenset[str]) -> bool:
+        return self.child.at_once(changed)
+
     def arguments(self) -> str:
         return self.predicate.sql("spark")

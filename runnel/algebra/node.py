@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from runnel.algebra.want import Within
 
 WEIGHT = "__runnel_weight"
+WAS = "__runnel_was"
+"""Where rows of both faces are together: what a row weighs before, beside what it weighs after."""
 
 
 class Face(StrEnum):
@@ -133,6 +135,18 @@ class Node:
         """
         return steps.semi(self, steps.face(self, face), keys, touched)
 
+    def both(self, steps: Steps, keys: Sequence[str], touched: str) -> str:
+        """The rows of both faces whose `keys` are touched, each with what it weighs after and before; equal rows add up to their weights.
+
+        An operator overrides it where one pass over a table serves both faces. A row that weighs nothing on either is as good as none.
+        """
+        now, was = (steps.restrict(self, face, keys, touched) for face in (Face.AFTER, Face.BEFORE))
+        return steps.define(f"{self.slug}_both_faces", exp.union(weighing(self, now, 1, 0), weighing(self, was, 0, 1), distinct=False, copy=False))
+
+    def at_once(self, changed: frozenset[str]) -> bool:
+        """Whether one pass over each changed table gives the rows of both faces."""
+        return not self.sources & changed
+
     def arguments(self) -> str:
         """What the node prints beside its title in `explain`."""
         return ""
@@ -201,6 +215,12 @@ def select(expressions: Iterable[exp.Expr], source: exp.Table | None = None) -> 
     return query
 
 
+def weighing(node: Node, relation: str, now: int, was: int) -> exp.Select:
+    """Rows of a node with what they weigh after and before."""
+    weights = (named(exp.cast(exp.Literal.number(w), "bigint"), name) for name, w in ((WEIGHT, now), (WAS, was)))
+    return select((*(col(n) for n in node.names), *weights), table(relation))
+
+
 def joined(query: exp.Select, right: exp.Expr, kind: str, on: exp.Expr | None = None) -> exp.Select:
     """The query with one more join, in place. Built of nodes: the library's own method reads the kind by parsing a statement.
 
@@ -211,6 +231,15 @@ def joined(query: exp.Select, right: exp.Expr, kind: str, on: exp.Expr | None = 
     side = words.pop(0) if words[0] in ("LEFT", "RIGHT", "FULL") else None
     query.append("joins", exp.Join(this=right, side=side, kind=words[0] if words else None, on=on))
     return query
+
+
+def each(values: Iterable[exp.Expr], name: str) -> exp.Expr:
+    """An output that repeats every row with each of the values: no join with them, which would be a job of its own to broadcast them.
+
+    >>> each([exp.true(), exp.false()], "new").sql("spark")
+    'EXPLODE(ARRAY(TRUE, FALSE)) AS `new`'
+    """
+    return named(exp.Explode(this=exp.Array(expressions=list(values))), name)
 
 
 def named(expression: exp.Expr, name: str) -> exp.Expr:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlglot import exp
 
-from runnel.algebra.condition import conjuncts, equalities
-from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, named, references, select, table
+from runnel.algebra.condition import Equality, conjuncts, equalities
+from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, each, joined, named, references, select, table
 from runnel.algebra.reach import Leaf, links, reach
 from runnel.algebra.semi_join import SemiJoin, kept_origins, meeting, narrowed
 from runnel.algebra.steps import Steps
@@ -102,8 +103,72 @@ class OuterJoin(Node):
         pairs, _ = equalities(self.condition, self.left.names, self.right.names)
         return steps.define("outerjoin_touched", self.select(left, narrowed(steps, self.right, face, pairs, left)))
 
+    def both(self, steps: Steps, keys: Sequence[str], touched: str) -> str:
+        """Each row of the left side with its partners and, where it has none, with NULLs; which of the two a face has is said by the weights.
+
+        A partner that the rest of the condition refuses weighs nothing: it is asked of touched rows only, and once for both faces.
+        """
+        pairs, rest = self._plain
+        if not pairs or not set(keys) <= set(self.left.names):
+            return super().both(steps, keys, touched)
+        theirs, own = [p.right.name for p in pairs], [p.left.name for p in pairs]
+        left = steps.both(self.left, keys, touched)
+        partners = dict(zip(theirs, own, strict=True))
+        near = steps.renamed("keys_below", touched, partners) if set(own) <= set(keys) else steps.distinct("keys_near", left, partners)
+        right = self._counted(steps, steps.both(self.right, theirs, near), theirs, rest)
+        on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in pairs))
+        weights = [named(col(w, side), f"{side}_{n}") for side in "lr" for w, n in _FACES]
+        counts = [col(f"partners_{n}") for _, n in _FACES]
+        met = joined(select((*(col(n) for n in self.names), *weights, *counts, col("nth")), table(left, "l")), table(right, "r"), "left outer", on)
+        kinds = select((exp.Star(), each([exp.false(), exp.true()], "padded")), table(steps.define("outerjoin_met", met)))
+        columns: list[exp.Expr] = [*map(col, self.left.names)]
+        columns += [named(exp.Case().when(exp.not_(col("padded")), col(n)), n) for n in self.right.names]
+        query = select((*columns, *map(_weight, _FACES)), table(steps.define("outerjoin_kinds", kinds)))
+        found = steps.define("outerjoin_weighed", query)
+        some = exp.or_(*(exp.NEQ(this=col(w), expression=exp.Literal.number(0)) for w, _ in _FACES))
+        return steps.define("outerjoin_both_faces", exp.select("*").from_(table(found)).where(some, copy=False))
+
+    def at_once(self, changed: frozenset[str]) -> bool:
+        return not self.sources & changed or (bool(self._plain[0]) and self.left.at_once(changed) and self.right.at_once(changed))
+
+    @cached_property
+    def _plain(self) -> tuple[list[Equality], list[exp.Expr]]:
+        """The condition as equalities of columns of one type and what it asks of the right side alone; nothing where it is another one."""
+        pairs, rest = equalities(self.condition, self.left.names, self.right.names)
+        types = {c.name: c.type for c in self.columns}
+        alike = all(isinstance(e, exp.Column) for p in pairs for e in (p.left, p.right)) and all(
+            types[p.left.name] == types[p.right.name] for p in pairs
+        )
+        once = len({p.right.name for p in pairs}) == len(pairs)
+        asked = all(references(c) <= set(self.right.names) for c in rest)
+        return (pairs, rest) if alike and once and asked and not self.full else ([], [])
+
+    def _counted(self, steps: Steps, right: str, keys: Sequence[str], rest: Sequence[exp.Expr]) -> str:
+        """Rows of the right side beside the partners that their keys have on each face, the first row of each key known."""
+        holds = exp.and_(*(c.copy() for c in rest)) if rest else exp.true()
+        weights = [named(exp.Case().when(holds.copy(), col(w)).else_(exp.Literal.number(0)) if rest else col(w), w) for w, _ in _FACES]
+        asked = steps.define("partners_asked", select((*(col(n) for n in self.right.names), *weights), table(right)))
+        by = [col(k) for k in keys]
+        counts = [named(exp.Window(this=exp.Sum(this=col(w)), partition_by=[*by]), f"partners_{n}") for w, n in _FACES]
+        first = exp.Window(this=exp.RowNumber(), partition_by=[*by], order=exp.Order(expressions=[exp.Ordered(this=k.copy()) for k in by]))
+        columns = (*(col(n) for n in (*self.right.names, WEIGHT, WAS)), *counts, named(first, "nth"))
+        return steps.define("partners_counted", select(columns, table(asked)))
+
     def arguments(self) -> str:
         return f"{'full' if self.full else 'left'} on {self.condition.sql('spark') if self.condition is not None else 'anything'}"
+
+
+_FACES = ((WEIGHT, "now"), (WAS, "was"))
+
+
+def _weight(face: tuple[str, str]) -> exp.Expr:
+    """What a row of the left side weighs with a partner; padded, that is once and only without any."""
+    weight, word = face
+    own, other, partners = (exp.func("coalesce", col(n), exp.Literal.number(0)) for n in (f"l_{word}", f"r_{word}", f"partners_{word}"))
+    once = exp.func("coalesce", col("nth"), exp.Literal.number(1))
+    alone = exp.and_(exp.EQ(this=once, expression=exp.Literal.number(1)), exp.EQ(this=partners, expression=exp.Literal.number(0)))
+    case = exp.Case().when(exp.not_(col("padded")), exp.Mul(this=own, expression=other)).when(alone, own.copy())
+    return named(case.else_(exp.Literal.number(0)), weight)
 
 
 def null_of(column: Column) -> exp.Expr:

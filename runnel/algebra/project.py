@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, named, references, select, table
+from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Origin, Within
 
@@ -80,12 +80,26 @@ class Project(Node):
         return steps.define("project_near", self.select(steps.near(self.child, face, below))) if below else steps.face(self, face)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
-        values = dict(zip(self.names, self.expressions, strict=True))
-        below = [values[k].name for k in keys if isinstance(values[k], exp.Column)]
-        if len(set(below)) != len(keys):
+        below = self._below(keys)
+        if below is None:
             return super().restricted(steps, face, keys, touched)
         handed = steps.renamed("keys_below", touched, dict(zip(below, keys, strict=True)))
         return steps.define("project_touched", self.select(steps.restrict(self.child, face, below, handed)))
+
+    def both(self, steps: Steps, keys: Sequence[str], touched: str) -> str:
+        below = self._below(keys)
+        if below is None:
+            return super().both(steps, keys, touched)
+        handed = steps.renamed("keys_below", touched, dict(zip(below, keys, strict=True)))
+        return steps.define("project_both_faces", self.select(steps.both(self.child, below, handed)).select(col(WEIGHT), col(WAS)))
+
+    def _below(self, keys: Sequence[str]) -> list[str] | None:
+        """The columns of the child that keys are, if each is one of its own."""
+        found = list(dict.fromkeys(self._renamed[k].name for k in keys if k in self._renamed))
+        return found if len(found) == len(keys) else None
+
+    def at_once(self, changed: frozenset[str]) -> bool:
+        return self.child.at_once(changed)
 
     def arguments(self) -> str:
         return ", ".join(named(e, c.name).sql("spark") for e, c in zip(self.expressions, self.outputs, strict=True))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, select, table
+from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, col, named, select, table, weighing
 from runnel.algebra.steps import Steps, slug
 from runnel.algebra.want import PRUNABLE, Origin, Want, Within
 
@@ -73,6 +73,19 @@ class Scan(Node):
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         return steps.semi(self, steps.near(self, face, Within.each({k: steps.origins(touched, k) for k in keys})), keys, touched)
+
+    def both(self, steps: Steps, keys: Sequence[str], touched: str) -> str:
+        """The rows that are there now, and less the change those that were: one pass over the table."""
+        change = steps.change(self)
+        assert change is not None
+        moved = steps.among_keys(change, (*self.columns, Column(WEIGHT, "bigint")), keys, touched)
+        nothing, minus = named(exp.cast(exp.Literal.number(0), "bigint"), WEIGHT), named(exp.Neg(this=col(WEIGHT)), WAS)
+        less = select((*(col(n) for n in self.names), nothing, minus), table(moved))
+        now = weighing(self, steps.restrict(self, Face.AFTER, keys, touched), 1, 1)
+        return steps.define(f"{self.slug}_both_faces", exp.union(now, less, distinct=False, copy=False))
+
+    def at_once(self, changed: frozenset[str]) -> bool:
+        return True
 
     def arguments(self) -> str:
         return f"{self.source} [{', '.join(self.names)}]"

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from runnel.algebra.condition import Equality, conjuncts, equalities, pairs_of, partner
 from runnel.algebra.counts import flipped
-from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
+from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
 from runnel.algebra.reach import links
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
@@ -65,12 +65,15 @@ class SemiJoin(Node):
 
     def terms(self, steps: Steps, before: str | None = None, sieves: Mapping[str, Sieve] = NONE) -> list[exp.Select]:
         """The terms of the change, of which only rows matter whose columns have values that the sieves have. `before` may name the rows of
-        L.before that can match the change of R, if somebody has them."""
-        left, right = steps.net(self.left), meeting(steps, self.right, self.left, self.condition, sieves)
+        L.before that can match the change of R, if somebody has them, and so needs that change."""
+        touched = self._touched(steps, sieves) if before is None else None
+        left, right = steps.net(self.left), None if touched else meeting(steps, self.right, self.left, self.condition, sieves)
         terms = []
         if left is not None:
             after = narrowed(steps, self.right, Face.AFTER, self._equalities[0], left, links(steps, self.right, self.left, self._equalities[1]))
             terms.append(steps.weighted(self._join(left, after)))
+        if touched:
+            terms.append(self._of_flipped(steps, self._equalities[0], self._told(steps, touched), before))
         if right is not None:
             terms += self._flipped(steps, right, before)
         return terms
@@ -86,6 +89,18 @@ class SemiJoin(Node):
 
     def identified(self, by: Collection[str]) -> bool:
         return self.left.identified(by)
+
+    def both(self, steps: Steps, keys: Sequence[str], touched: str) -> str:
+        if self.right.sources & steps.facts.changed:
+            return super().both(steps, keys, touched)
+        left = steps.both(self.left, keys, touched)
+        return steps.define(
+            "semijoin_both_faces",
+            self._join(left, narrowed(steps, self.right, Face.AFTER, self._equalities[0], left)).select(col(WEIGHT), col(WAS)),
+        )
+
+    def at_once(self, changed: frozenset[str]) -> bool:
+        return not self.right.sources & changed and self.left.at_once(changed)
 
     def restricted(self, steps: Steps, face: Face, keys: Sequence[str], touched: str) -> str:
         left = steps.restrict(self.left, face, keys, touched)
@@ -122,16 +137,48 @@ class SemiJoin(Node):
         )
         steps.takes(moved, right, {k: p.right.name for p, k in zip(pairs, keys, strict=True) if isinstance(p.right, exp.Column)})
         alone = steps.uses("one_partner") and self.right.identified([p.right.name for p in pairs if isinstance(p.right, exp.Column)])
-        counted = self._came(moved, keys) if alone else self._counted(steps, pairs, keys, values, moved)
-        kept = exp.select("*").from_(table(steps.define("keys_counted", counted))).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
+        counted = steps.define("keys_counted", self._came(moved, keys) if alone else self._counted(steps, pairs, keys, values, moved))
+        return self._of_flipped(steps, pairs, self._kept(steps, steps.takes(counted, moved, {k: k for k in keys}), keys), before)
+
+    def _of_flipped(self, steps: Steps, pairs: list[Equality], flipped_keys: str, before: str | None) -> exp.Select:
+        """The rows of L.before whose keys came to have partners or lost the last one."""
+        keys = [f"key{i}" for i in range(len(pairs))]
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
-        flipped_keys = steps.takes(steps.define("keys_flipped", kept, small=True), moved, {k: k for k in keys})
         if before is None and len(self.left.linear_over) > 1:
             before = narrowed(
                 steps, self.left, Face.BEFORE, [Equality(p.left, col(k), p.null_safe) for p, k in zip(pairs, keys, strict=True)], flipped_keys
             )
         rows = select((*(col(n) for n in self.names), col(WEIGHT)), table(before or self._near(steps), "l"))
         return steps.broadcast(joined(rows, table(flipped_keys, "f"), "inner", on), "f")
+
+    def _touched(self, steps: Steps, sieves: Mapping[str, Sieve]) -> str | None:
+        """Keys at hand that have all partners which may have moved, where one pass over R counts them on both faces; its change need not be known
+        then."""
+        pairs, rest = self._equalities
+        keys = [p.right.name for p in pairs if isinstance(p.right, exp.Column)]
+        told = steps.uses("both_faces") and not rest and len(keys) == len(pairs) == 1 and self.right.at_once(steps.facts.changed)
+        if not told or self.right.identified(keys) or not steps.touched_at_hand(self.right, keys):
+            return None
+        partners = {k: p.left.name for k, p in zip(keys, pairs, strict=True) if isinstance(p.left, exp.Column)}
+        found = steps.sieves(self.right, self.left, partners, sieves)
+        touched = steps.touched(self.right, keys)
+        return steps.sift([c for c in self.right.columns if c.name in keys], touched, found) if found else touched
+
+    def _told(self, steps: Steps, touched: str) -> str:
+        """Of touched keys those that have partners on one face alone."""
+        key = self._equalities[0][0].right.name
+        rows = steps.both(self.right, [key], touched)
+        moved = exp.Sum(this=exp.Sub(this=col(WEIGHT), expression=col(WAS)))
+        weight = flipped(exp.Sum(this=col(WEIGHT)), moved)
+        weight = exp.Neg(this=exp.paren(weight)) if self.anti else weight
+        query = select([named(col(key), "key0"), named(exp.cast(weight, "bigint"), WEIGHT)], table(rows)).group_by(col(key), copy=False)
+        counted = steps.takes(steps.define("keys_counted", query), rows, {"key0": key})
+        return self._kept(steps, counted, ["key0"])
+
+    def _kept(self, steps: Steps, counted: str, keys: Sequence[str]) -> str:
+        """Counted keys that flipped."""
+        kept = exp.select("*").from_(table(counted)).where(exp.NEQ(this=col(WEIGHT), expression=exp.Literal.number(0)))
+        return steps.takes(steps.define("keys_flipped", kept, small=True), counted, {k: k for k in keys})
 
     def _came(self, moved: str, keys: list[str]) -> exp.Select:
         """Keys with one partner at most: it came, it went, or another one is in its place."""

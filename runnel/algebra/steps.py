@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from runnel.algebra.condition import same
 from runnel.algebra.facts import Facts
-from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, select, table
+from runnel.algebra.node import WEIGHT, Column, Face, Node, Sieve, col, joined, named, select, table, weighing
 from runnel.algebra.want import PRUNABLE, Origin, Side, Want, Within
 
 
@@ -116,11 +116,15 @@ class Steps:
 
         There may be more rows. A filtered table that stands still tells which keys matter before their groups are computed.
         """
+        change = self.sifted(node, self.sieves(node, other, partners, sieves))
+        return self.net(node) if change is None else self._net(node, change)
+
+    def sieves(self, node: Node, other: Node, partners: Mapping[str, str], sieves: Mapping[str, Sieve] | None = None) -> dict[str, Sieve]:
+        """For columns of a node that have a partner among another one's, the sieve that tells which values matter, where there is one."""
         types = {c.name: c.type for c in (*node.columns, *other.columns)}
         alike = {own: theirs for own, theirs in partners.items() if types[own] == types[theirs]}
         found = {own: (sieves or {}).get(theirs) or self._sieve(other, theirs) for own, theirs in alike.items()}
-        change = self.sifted(node, {own: sieve for own, sieve in found.items() if sieve is not None})
-        return self.net(node) if change is None else self._net(node, change)
+        return {own: sieve for own, sieve in found.items() if sieve is not None and self.uses("sieves")}
 
     def sifted(self, node: Node, sieves: Mapping[str, Sieve]) -> str | None:
         """The change of a node but for rows whose columns have values that the sieves do not have; None when leaving them out saves nothing."""
@@ -359,6 +363,20 @@ class Steps:
         found = self._memo[key]
         assert found is not None
         return found
+
+    def both(self, node: Node, keys: Sequence[str], touched: str) -> str:
+        """The rows of both faces of a node whose keys are touched, with what they weigh after and before."""
+        key = (node, f"both {' '.join(keys)} {touched}")
+        if key not in self._memo:
+            self._memo[key] = name = node.both(self, keys, touched) if node.sources & self.facts.changed else self._unmoved(node, keys, touched)
+            self.small.add(name)
+            self.among(name, touched, {k: k for k in keys})
+        found = self._memo[key]
+        assert found is not None
+        return found
+
+    def _unmoved(self, node: Node, keys: Sequence[str], touched: str) -> str:
+        return self.define(f"{node.slug}_both_faces", weighing(node, self.restrict(node, Face.AFTER, keys, touched), 1, 1))
 
     def semi(self, node: Node, relation: str, keys: Sequence[str], touched: str) -> str:
         """The rows of a relation whose keys are touched."""

@@ -99,7 +99,24 @@ def test_what_changes_is_no_sieve(lookup: DuckLookup) -> None:
     assert "touched_sifted" not in differentiate(root_of(tree, tree.columns), Facts(frozenset({"t", "u"}))).sql
 
 
+PARTNERS = "SELECT n, COUNT(*) AS m FROM (SELECT t.k, COUNT(u.y) AS n FROM t LEFT JOIN u ON t.k = u.k AND u.y > 5 GROUP BY t.k) g GROUP BY n"
+
+
+def test_one_pass_serves_both_faces_of_groups_over_a_left_join(lookup: DuckLookup) -> None:
+    found = reads(lookup, PARTNERS, Facts(frozenset({"u"}), held=frozenset({"u"}), heavy=frozenset({"u"})))
+    assert found["u", Face.AFTER] == 1 and ("u", Face.BEFORE) not in found
+
+
+PARTNERS_ASKED = "SELECT y FROM u WHERE k IN (SELECT v.k FROM v LEFT JOIN (SELECT k, SUM(x) AS s FROM t GROUP BY k) g ON g.k = v.k WHERE g.s > 5)"
+
+
+def test_one_pass_counts_the_partners_of_both_faces(lookup: DuckLookup) -> None:
+    found = reads(lookup, PARTNERS_ASKED, Facts(frozenset({"t"}), held=frozenset({"t"}), heavy=frozenset({"t"})))
+    assert found["t", Face.AFTER] == 1 and ("t", Face.BEFORE) not in found
+
+
 SHORTER = {
+    "both_faces": (PARTNERS, Facts(frozenset("u"), held=frozenset("u"))),
     "broadcasts": ("SELECT t.k, u.y FROM t JOIN u ON t.k = u.k", Facts(frozenset("t"), small=True)),
     "insert_only": ("SELECT x + 1 AS x FROM t", Facts(frozenset("t"), frozenset("t"))),
     "key_bounds": ("SELECT t.k, u.y FROM t JOIN u ON t.k = u.k", Facts(frozenset("t"), held=frozenset("t"))),
