@@ -14,9 +14,11 @@ from functools import cached_property, partial
 from sqlglot import exp
 
 from runnel.algebra.functions import Rule, rule
-from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, each, named, references, select, table
+from runnel.algebra.node import OWN, WAS, WEIGHT, Column, Face, Node, Sieve, col, each, named, references, select, table
 from runnel.algebra.steps import Steps
 from runnel.algebra.want import Origin
+
+SIGN, OLD = f"{OWN}sign", f"{OWN}is_old"
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class Aggregate(Node):
         return all(r.finish is not None for r in self.rules)
 
     @cached_property
+    def exact(self) -> bool:
+        """The sums before are those after less what came, to the last bit: not of doubles too small or too large for their exact part."""
+        return self.additive and all(p.type != "double" for r in self.rules for p in r.partials)
+
+    @cached_property
     def state(self) -> tuple[Column, ...]:
         """The partial columns a backing table keeps for an additive aggregate. Equal sums are kept once."""
         return tuple({p.name: Column(p.name, p.type) for r in self.rules for p in r.partials}.values())
@@ -75,7 +82,7 @@ class Aggregate(Node):
         return self.grouped(inputs[0])
 
     def relation(self, steps: Steps, face: Face) -> str:
-        if self.additive and self.keys and steps.derives(self, face):
+        if self.exact and self.keys and steps.derives(self, face):
             rows = select((*(col(k) for k in self.keys), *self.finished()), table(self._sums(steps, face)))
             return steps.define(f"{self.slug}_{face}", rows.where(exp.GT(this=col(WEIGHT), expression=exp.Literal.number(0)), copy=False))
         return steps.define(f"{self.slug}_{face}", self.grouped(steps.face(self.child, face), steady=not steps.stores(self)))
@@ -141,14 +148,14 @@ class Aggregate(Node):
 
     def _groups(self, steps: Steps, touched: str | None, some: bool = False) -> str:
         """The change of touched groups; of the one group there is without keys; with `some` the child's change may touch others."""
-        kept = self.additive and touched is not None and steps.derives(self, Face.CHANGE)
-        if kept or (self.additive and not steps.stores(self) and not (self.keys and steps.touched_at_hand(self.child, self.keys))):
+        kept = self.exact and touched is not None and steps.derives(self, Face.CHANGE)
+        if kept or (self.exact and not steps.stores(self) and not (self.keys and steps.touched_at_hand(self.child, self.keys))):
             change = steps.net(self.child)
             assert change is not None
             if some and touched is not None:
                 change = steps.among_keys(change, (*self.child.columns, Column(WEIGHT, "bigint")), self.keys, touched)
             return self._summed(steps, touched, change)
-        if touched is not None and self.additive and not steps.stores(self) and steps.uses("both_faces") and self.child.at_once(steps.facts.changed):
+        if touched is not None and not steps.stores(self) and steps.uses("both_faces") and self.exact and self.child.at_once(steps.facts.changed):
             return self._told(steps, self._weighed(steps, self.keys, touched))
         now = steps.face(self.child, Face.AFTER) if touched is None else steps.restrict(self.child, Face.AFTER, self.keys, touched)
         found = steps.define("aggregate_now", self.grouped(now, steady=not steps.stores(self)))
@@ -163,11 +170,9 @@ class Aggregate(Node):
         keys, numbers = [*self.keys], [*types]
         was = self._were(steps, touched)
         moved = steps.define("aggregate_moved", self.sums(change, col(WEIGHT)))
-        marked = [
-            select((*(col(n) for n in (*keys, *numbers)), named(exp.Literal.number(i), "is_old")), table(t)) for i, t in enumerate((moved, was))
-        ]
+        marked = [select((*(col(n) for n in (*keys, *numbers)), named(exp.Literal.number(i), OLD)), table(t)) for i, t in enumerate((moved, was))]
         both = steps.define("aggregate_both", exp.union(*marked, distinct=False, copy=False))
-        old = exp.EQ(this=col("is_old"), expression=exp.Literal.number(1))
+        old = exp.EQ(this=col(OLD), expression=exp.Literal.number(1))
         sums = [named(_total(col(n), types[n]), f"{n}__now") for n in numbers]
         sums += [named(_total(exp.Case().when(old.copy(), col(n)), types[n]), f"{n}__was") for n in numbers]
         query = select((*(col(k) for k in keys), *sums), table(both))
@@ -191,12 +196,12 @@ class Aggregate(Node):
     def _finished(self, steps: Steps, pairs: str) -> str:
         """Each group as it is and, with the weight -1, as it was, where it is and was."""
         keys, numbers = self.keys, [*(c.name for c in self.state), WEIGHT]
-        came = exp.GT(this=col("sign"), expression=exp.Literal.number(0))
+        came = exp.GT(this=col(SIGN), expression=exp.Literal.number(0))
         face = [named(exp.Case().when(came.copy(), col(f"{n}__now")).else_(col(f"{n}__was")), n) for n in numbers]
-        signs = each([exp.Literal.number(1), exp.Neg(this=exp.Literal.number(1))], "sign")
+        signs = each([exp.Literal.number(1), exp.Neg(this=exp.Literal.number(1))], SIGN)
         signed = steps.define("aggregate_signed", select((exp.Star(), signs), table(pairs)))
-        some = steps.define("aggregate_faces", select((*(col(k) for k in keys), *face, col("sign")), table(signed)))
-        weight = named(exp.cast(col("sign"), "bigint"), WEIGHT)
+        some = steps.define("aggregate_faces", select((*(col(k) for k in keys), *face, col(SIGN)), table(signed)))
+        weight = named(exp.cast(col(SIGN), "bigint"), WEIGHT)
         found = select((*(col(k) for k in keys), *self.finished(), weight), table(some))
         if keys:
             found = found.where(exp.GT(this=col(WEIGHT, some), expression=exp.Literal.number(0)), copy=False)
@@ -204,7 +209,7 @@ class Aggregate(Node):
 
     def _were(self, steps: Steps, touched: str | None) -> str:
         """The sums of touched groups before; of all of them where they are at hand."""
-        if touched is not None and steps.derives(self, Face.CHANGE):
+        if self.exact and touched is not None and steps.derives(self, Face.CHANGE):
             names = (*self.key_columns, *self.state, Column(WEIGHT, "bigint"))
             return steps.among_keys(self._sums(steps, Face.BEFORE), names, self.keys, touched)
         rows = steps.face(self.child, Face.BEFORE) if touched is None else steps.restrict(self.child, Face.BEFORE, self.keys, touched)
@@ -250,7 +255,7 @@ class Aggregate(Node):
         return steps.define("aggregate_touched", self.select(steps.restrict(self.child, face, keys, touched)))
 
     def both(self, steps: Steps, keys: Sequence[str], touched: str) -> str:
-        if not (self.additive and set(keys) <= set(self.keys)):
+        if not (self.exact and set(keys) <= set(self.keys)):
             return super().both(steps, keys, touched)
         sign, nothing = col(WEIGHT), exp.Literal.number(0)
         weights = [named(exp.func("greatest", e, nothing.copy()), name) for name, e in ((WEIGHT, sign), (WAS, exp.Neg(this=sign.copy())))]
@@ -258,7 +263,7 @@ class Aggregate(Node):
         return steps.define("aggregate_both_faces", select((*(col(n) for n in self.names), *weights), table(found)))
 
     def at_once(self, changed: frozenset[str]) -> bool:
-        return not self.sources & changed or (self.additive and bool(self.keys) and self.child.at_once(changed))
+        return not self.sources & changed or (self.exact and bool(self.keys) and self.child.at_once(changed))
 
     def arguments(self) -> str:
         kinds = [r.kind for r in self.rules]

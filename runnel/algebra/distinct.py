@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from runnel.algebra.counts import flipped
-from runnel.algebra.node import WEIGHT, Column, Face, Node, col, named, table
+from runnel.algebra.node import OWN, WEIGHT, Column, Face, Node, col, named, table
 from runnel.algebra.steps import UNGROUPABLE, Steps
 from runnel.algebra.want import Origin
+
+PRESENT = f"{OWN}present"
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class Distinct(Node):
             change = steps.consolidate("distinct_net", change, self.columns)
         names = [col(n) for n in self.names]
         near = steps.restrict(self.child, Face.AFTER, self.names, change)
-        now = exp.select(*names, named(exp.Count(this=exp.Star()), "present")).from_(table(near)).group_by(*(n.copy() for n in names))
+        now = exp.select(*names, named(exp.Count(this=exp.Star()), PRESENT)).from_(table(near)).group_by(*(n.copy() for n in names))
         same = exp.and_(*(exp.NullSafeEQ(this=col(n, "m"), expression=col(n, "n")) for n in self.names))
-        count = exp.func("coalesce", col("present", "n"), exp.Literal.number(0))
+        count = exp.func("coalesce", col(PRESENT, "n"), exp.Literal.number(0))
         rows = exp.select(*(col(n, "m") for n in self.names), named(exp.cast(flipped(count, col(WEIGHT, "m")), "bigint"), WEIGHT))
         rows = rows.from_(table(change, "m")).join(table(steps.define("distinct_present", now), "n"), on=same, join_type="left")
         moved = steps.define("distinct_counted", rows)

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from runnel.algebra.steps import Steps
     from runnel.algebra.want import Within
 
-WEIGHT = "__runnel_weight"
-WAS = "__runnel_was"
+OWN = "__runnel_"
+"""How columns begin that a step has beside those of users, who may call theirs anything else."""
+WEIGHT = f"{OWN}weight"
+WAS = f"{OWN}was"
 """Where rows of both faces are together: what a row weighs before, beside what it weighs after."""
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from runnel.algebra.condition import Equality, conjuncts, equalities
-from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, each, joined, named, references, select, table
+from runnel.algebra.node import OWN, WAS, WEIGHT, Column, Face, Node, Sieve, col, each, joined, named, references, select, table
 from runnel.algebra.reach import Leaf, links, reach
 from runnel.algebra.semi_join import SemiJoin, kept_origins, meeting, narrowed
 from runnel.algebra.steps import Steps
@@ -114,15 +114,15 @@ class OuterJoin(Node):
         theirs, own = [p.right.name for p in pairs], [p.left.name for p in pairs]
         left = steps.both(self.left, keys, touched)
         partners = dict(zip(theirs, own, strict=True))
-        near = steps.renamed("keys_below", touched, partners) if set(own) <= set(keys) else steps.distinct("keys_near", left, partners)
+        near = steps.renamed("keys_below", touched, partners) if set(own) == set(keys) else steps.distinct("keys_near", left, partners)
         right = self._counted(steps, steps.both(self.right, theirs, near), theirs, rest)
         on = exp.and_(*(p.on(p.left.copy(), p.right.copy()) for p in pairs))
-        weights = [named(col(w, side), f"{side}_{n}") for side in "lr" for w, n in _FACES]
-        counts = [col(f"partners_{n}") for _, n in _FACES]
-        met = joined(select((*(col(n) for n in self.names), *weights, *counts, col("nth")), table(left, "l")), table(right, "r"), "left outer", on)
-        kinds = select((exp.Star(), each([exp.false(), exp.true()], "padded")), table(steps.define("outerjoin_met", met)))
+        weights = [named(col(w, side), f"{OWN}{side}_{n}") for side in "lr" for w, n in _FACES]
+        counts = [col(f"{OWN}partners_{n}") for _, n in _FACES]
+        met = joined(select((*(col(n) for n in self.names), *weights, *counts, col(NTH)), table(left, "l")), table(right, "r"), "left outer", on)
+        kinds = select((exp.Star(), each([exp.false(), exp.true()], PADDED)), table(steps.define("outerjoin_met", met)))
         columns: list[exp.Expr] = [*map(col, self.left.names)]
-        columns += [named(exp.Case().when(exp.not_(col("padded")), col(n)), n) for n in self.right.names]
+        columns += [named(exp.Case().when(exp.not_(col(PADDED)), col(n)), n) for n in self.right.names]
         query = select((*columns, *map(_weight, _FACES)), table(steps.define("outerjoin_kinds", kinds)))
         found = steps.define("outerjoin_weighed", query)
         some = exp.or_(*(exp.NEQ(this=col(w), expression=exp.Literal.number(0)) for w, _ in _FACES))
@@ -149,9 +149,9 @@ class OuterJoin(Node):
         weights = [named(exp.Case().when(holds.copy(), col(w)).else_(exp.Literal.number(0)) if rest else col(w), w) for w, _ in _FACES]
         asked = steps.define("partners_asked", select((*(col(n) for n in self.right.names), *weights), table(right)))
         by = [col(k) for k in keys]
-        counts = [named(exp.Window(this=exp.Sum(this=col(w)), partition_by=[*by]), f"partners_{n}") for w, n in _FACES]
+        counts = [named(exp.Window(this=exp.Sum(this=col(w)), partition_by=[*by]), f"{OWN}partners_{n}") for w, n in _FACES]
         first = exp.Window(this=exp.RowNumber(), partition_by=[*by], order=exp.Order(expressions=[exp.Ordered(this=k.copy()) for k in by]))
-        columns = (*(col(n) for n in (*self.right.names, WEIGHT, WAS)), *counts, named(first, "nth"))
+        columns = (*(col(n) for n in (*self.right.names, WEIGHT, WAS)), *counts, named(first, NTH))
         return steps.define("partners_counted", select(columns, table(asked)))
 
     def arguments(self) -> str:
@@ -159,15 +159,18 @@ class OuterJoin(Node):
 
 
 _FACES = ((WEIGHT, "now"), (WAS, "was"))
+NTH, PADDED = f"{OWN}nth", f"{OWN}padded"
 
 
 def _weight(face: tuple[str, str]) -> exp.Expr:
     """What a row of the left side weighs with a partner; padded, that is once and only without any."""
     weight, word = face
-    own, other, partners = (exp.func("coalesce", col(n), exp.Literal.number(0)) for n in (f"l_{word}", f"r_{word}", f"partners_{word}"))
-    once = exp.func("coalesce", col("nth"), exp.Literal.number(1))
+    own, other, partners = (
+        exp.func("coalesce", col(n), exp.Literal.number(0)) for n in (f"{OWN}l_{word}", f"{OWN}r_{word}", f"{OWN}partners_{word}")
+    )
+    once = exp.func("coalesce", col(NTH), exp.Literal.number(1))
     alone = exp.and_(exp.EQ(this=once, expression=exp.Literal.number(1)), exp.EQ(this=partners, expression=exp.Literal.number(0)))
-    case = exp.Case().when(exp.not_(col("padded")), exp.Mul(this=own, expression=other)).when(alone, own.copy())
+    case = exp.Case().when(exp.not_(col(PADDED)), exp.Mul(this=own, expression=other)).when(alone, own.copy())
     return named(case.else_(exp.Literal.number(0)), weight)
 
 

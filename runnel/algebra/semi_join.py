@@ -15,12 +15,13 @@ from sqlglot import exp
 
 from runnel.algebra.condition import Equality, conjuncts, equalities, pairs_of, partner
 from runnel.algebra.counts import flipped
-from runnel.algebra.node import WAS, WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
+from runnel.algebra.node import OWN, WAS, WEIGHT, Column, Face, Node, Sieve, col, joined, named, references, select, table
 from runnel.algebra.reach import links
 from runnel.algebra.steps import Steps
 from runnel.algebra.union_all import _all
 from runnel.algebra.want import Origin, Within
 
+KEY = f"{OWN}key0"
 NONE: Mapping[str, Sieve] = MappingProxyType({})
 
 
@@ -129,7 +130,7 @@ class SemiJoin(Node):
     def _flipped_keys(self, steps: Steps, pairs: list[Equality], right: str, before: str | None) -> exp.Select:
         """With equalities alone a key's partners can be counted: now, and by the change, how many there were. Where a key has one partner at
         most, the change alone tells whether it came or went."""
-        keys = [f"key{i}" for i in range(len(pairs))]
+        keys = [f"{OWN}key{i}" for i in range(len(pairs))]
         values = [named(p.right.copy(), k) for p, k in zip(pairs, keys, strict=True)]
         by = [exp.Literal.number(i + 1) for i in range(len(keys))]
         moved = steps.define(
@@ -142,7 +143,7 @@ class SemiJoin(Node):
 
     def _of_flipped(self, steps: Steps, pairs: list[Equality], flipped_keys: str, before: str | None) -> exp.Select:
         """The rows of L.before whose keys came to have partners or lost the last one."""
-        keys = [f"key{i}" for i in range(len(pairs))]
+        keys = [f"{OWN}key{i}" for i in range(len(pairs))]
         on = exp.and_(*(p.on(p.left.copy(), col(k, "f")) for p, k in zip(pairs, keys, strict=True)))
         if before is None and len(self.left.linear_over) > 1:
             before = narrowed(
@@ -171,9 +172,9 @@ class SemiJoin(Node):
         moved = exp.Sum(this=exp.Sub(this=col(WEIGHT), expression=col(WAS)))
         weight = flipped(exp.Sum(this=col(WEIGHT)), moved)
         weight = exp.Neg(this=exp.paren(weight)) if self.anti else weight
-        query = select([named(col(key), "key0"), named(exp.cast(weight, "bigint"), WEIGHT)], table(rows)).group_by(col(key), copy=False)
-        counted = steps.takes(steps.define("keys_counted", query), rows, {"key0": key})
-        return self._kept(steps, counted, ["key0"])
+        query = select([named(col(key), KEY), named(exp.cast(weight, "bigint"), WEIGHT)], table(rows)).group_by(col(key), copy=False)
+        counted = steps.takes(steps.define("keys_counted", query), rows, {KEY: key})
+        return self._kept(steps, counted, [KEY])
 
     def _kept(self, steps: Steps, counted: str, keys: Sequence[str]) -> str:
         """Counted keys that flipped."""
