@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from runnel.algebra import Node
 from runnel.algebra.node import col
+from runnel.bind.alike import hide_unlike
 from runnel.bind.binder import Binder
 from runnel.bind.lookup import Lookup
 from runnel.bind.parse import parse_query, too_deep
@@ -37,7 +38,7 @@ def bind(text: str, lookup: Lookup, disabled: Collection[str] = (), trace: list[
         before = written.tree.sql("spark") if trace is not None else ""
         binder = Binder(lookup, written.relations)
         outputs = binder.query(written.tree, {})
-        node = binder.project(outputs.node, [(n, col(u)) for n, u in outputs.columns])
+        node = hide_unlike(binder.project(outputs.node, [(n, col(u)) for n, u in outputs.columns]), binder.types)
         if trace is not None:  # the binder writes into the text what it decides between rows that an order holds equal
             trace.append(Pass("decide_ties", written.tree.sql("spark") != before, written.tree.sql("spark", pretty=True)))
         return Bound(node, called_by_name(plain_pivots(written.tree)).sql("spark"), tuple(dict.fromkeys(binder.notes)))

@@ -1,0 +1,56 @@
+"""Equalities between values of different types are hidden from the laws, which look rows up by equal keys.
+
+Both '1' and '1.0' equal the number 1: partners counted by one value are not those that another one has, although the two are equal. Hidden,
+such an equality is a condition like any other, which every law can tell from its rows. An engine reads it as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from runnel.algebra import Filter, Join, Mark, Node, OuterJoin, SemiJoin
+from runnel.algebra.condition import INTEGERS, conjuncts
+from runnel.algebra.node import references
+
+Types = Callable[[Node, list[exp.Expr]], list[str]]
+"""The types that an engine gives expressions over a node's columns."""
+
+
+def hide_unlike(node: Node, types: Types) -> Node:
+    """The tree with `a = b` as NOT NOT `a = b` where one value of `a` may equal several of `b`.
+
+    SELECT * FROM l JOIN r ON l.number = r.text   ->   SELECT * FROM l JOIN r ON NOT NOT l.number = r.text
+    """
+    node = node.map_children(lambda child: hide_unlike(child, types))
+    match node:
+        case Filter():
+            return replace(node, predicate=_hidden(node.predicate, node.child, types))
+        case Join() | OuterJoin() | SemiJoin() | Mark() if node.condition is not None:
+            return replace(node, condition=_hidden(node.condition, Join(node.left, node.right, None), types))
+    return node
+
+
+def _hidden(condition: exp.Expr, over: Node, types: Types) -> exp.Expr:
+    parts = conjuncts(condition)
+    equal = [p for p in parts if isinstance(p, exp.EQ | exp.NullSafeEQ) and references(p.this) and references(p.expression)]
+    if not equal:
+        return condition
+    found = types(over, [side.copy() for p in equal for side in (p.this, p.expression)])
+    unlike = [p for p, left, right in zip(equal, found[::2], found[1::2], strict=True) if not _alike(left, right)]
+    return exp.and_(*(exp.Not(this=exp.Not(this=p)) if _in(p, unlike) else p for p in parts), copy=False) if unlike else condition
+
+
+def _alike(left: str, right: str) -> bool:
+    """Whether a value of one type equals one of the other at most."""
+    return left == right or (_exact(left) and _exact(right))
+
+
+def _exact(type_: str) -> bool:
+    return type_ in INTEGERS or type_.startswith("decimal")
+
+
+def _in(part: exp.Expr, parts: Sequence[exp.Expr]) -> bool:
+    return any(part is p for p in parts)
