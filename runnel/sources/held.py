@@ -120,7 +120,8 @@ class Held:
     def keys(self, columns: Sequence[str], keys: Sequence[str]) -> pa.Table:
         """The distinct values of some columns in the rows that are net over others."""
         names = {f.name.lower(): f.name for f in self.schema.fields}
-        return self.net(columns).group_by([names[k.lower()] for k in keys]).aggregate([])
+        rows, chosen = self.net(columns), [names[k.lower()] for k in keys]
+        return pa.table([_as_keys(rows[n]) for n in chosen], names=chosen).group_by(chosen).aggregate([])
 
     def types(self, *columns: str) -> StructType:
         """Columns as Spark has them."""
@@ -198,6 +199,14 @@ def read(part: Part, schema: StructType) -> Iterator[pa.Table]:
         rows, count = file.read_row_group(group, columns=[*wanted, *extra]), file.metadata.row_group(group).num_rows
         columns = [_column(rows, present.get(f.name.lower()), f, count) for f in schema.fields]
         yield pa.table([*columns, _weights(rows, part, count)], names=[*(f.name for f in schema.fields), WEIGHT])
+
+
+def _as_keys(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values as an engine groups them: there is one zero and one NaN."""
+    if not pa.types.is_floating(column.type):
+        return column
+    plain = pc.add(column, pa.scalar(0.0, column.type))
+    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), column.type), plain)
 
 
 def empty(schema: StructType) -> pa.Table:

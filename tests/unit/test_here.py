@@ -12,12 +12,14 @@ from random import Random
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
 from runnel.algebra import WEIGHT, Column
 from runnel.differentiate.layout import LEVEL, Layout
 from runnel.sources import here
 from runnel.sources.bounds import Bound
 from runnel.sources.delta_log import DeltaLog
+from runnel.sources.held import Held
 
 ROWS = Layout("rows", (Column("k", "bigint"), Column("v", "string")), (), (), "SELECT k, v FROM content", (), finish_change="x")
 GROUPS = Layout("groups", (Column("k", "bigint"), Column("n", "decimal(12,2)")), ("k",), ("n",), "SELECT k, n FROM content", (), finish_change="x")
@@ -192,3 +194,11 @@ def test_what_is_large_or_could_differ_is_left_to_spark(tmp_path: Path, monkeypa
     table = pa.table({"k": [0.0, -0.0], WEIGHT: pa.array([1, -1]), LEVEL: ["base", "tail"]})
     write_deltalake(str(tmp_path / "f"), table, partition_by=[LEVEL])
     assert here.of_content(DeltaLog(str(tmp_path / "f")), 0, floats, ["k"], []) is None
+
+
+def test_keys_at_hand_are_as_an_engine_groups_them() -> None:
+    schema = StructType([StructField("d", DoubleType()), StructField("s", StringType())])
+    rows = {"d": [0.0, -0.0, float("nan"), -float("nan"), None, 1.5], "s": ["a", "b", "c", "d", "e", None]}
+    held = Held(pa.table({**rows, WEIGHT: [1] * 6}), schema)
+    assert [str(r["d"]) for r in held.keys(["d", "s"], ["d"]).to_pylist()] == ["0.0", "nan", "None", "1.5"]
+    assert held.keys(["d", "s"], ["s", "d"]).num_rows == 6
