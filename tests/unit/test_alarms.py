@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -57,3 +58,27 @@ def test_a_thread_that_is_gone_is_replaced() -> None:
     assert waited(lambda: alarms._thread is not None and not alarms._thread.is_alive())
     alarms.put(0.01, lambda: made.append(1))
     assert waited(lambda: made == [1])
+
+
+def test_a_call_that_fails_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise RuntimeError("no thread can be started")
+
+    alarms, made = Alarms(), []
+    alarms.put(0.01, fail)
+    alarms.put(0.02, lambda: made.append(1))
+    assert waited(lambda: made == [1])
+    assert "no thread can be started" in caplog.text
+
+
+def test_a_forked_process_makes_no_calls_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    alarms, made = Alarms(), []
+    number = alarms.put(0.05, lambda: made.append("parent"))
+    parents, process = alarms._moved, os.getpid()
+    with parents:  # as if a thread of the parent had held it when it was forked
+        monkeypatch.setattr(os, "getpid", lambda: process + 1)
+        alarms.take_back(number)
+        alarms.put(0.01, lambda: made.append("child"))
+        assert alarms._moved is not parents
+        assert waited(lambda: made == ["child"])
+        assert waited(lambda: alarms._thread is None)
