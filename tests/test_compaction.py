@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,10 @@ from runnel.algebra import WEIGHT
 from runnel.errors import Internal
 from runnel.execute import compact as compact_module
 from runnel.execute import due as due_module
+from runnel.execute.compact import compact
+from runnel.execute.daemon import SparkEffects
+from runnel.execute.due import Fold
+from runnel.execute.engine import Engine
 from runnel.tables.backing import TAIL, BackingTable
 from runnel.tables.content import quote
 from tests.support.shop import LARGE, TOTALS, Shop
@@ -142,3 +147,41 @@ def test_few_touched_keys_lie_in_few_files(rn, there, monkeypatch: pytest.Monkey
         assert other.refresh(table).action == "DIFFERENTIAL" and other.verify(table).ok
         other.compact(table)
         assert other.verify(table).ok
+
+
+def test_a_table_that_cannot_be_compacted_holds_up_no_other(rn, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(rn)
+    names = [shop.name("large"), shop.name("totals")]
+    for name, query in zip(names, (LARGE, TOTALS), strict=True):
+        rn.create(name, query, mode="DIFFERENTIAL")
+
+    def moved(order: int) -> None:
+        rn.sql(f"INSERT INTO orders VALUES ({order}, 1, 30)")
+        for name in names:
+            shop.refresh(name, "DIFFERENTIAL")
+            effects.standing.reached(name)
+
+    def fails(engine: Engine, backing: BackingTable, fold: Fold) -> int:
+        if backing.definition.name == names[0]:
+            raise Internal("no room is left")
+        return compact(engine, backing, fold)
+
+    effects = SparkEffects(rn._engine, AtOnce(rn._engine), lambda: None, lambda event: None, lambda: None)  # type: ignore[arg-type]
+    moved(50)
+    with monkeypatch.context() as patched:
+        patched.setattr(compact_module, "compact", fails)
+        assert [effects.tidy(lambda: None) for _ in range(3)] == [*names, None]
+        moved(51)
+        assert {effects.tidy(lambda: None) for _ in range(2)} == {*names}
+    moved(52)
+    assert [effects.tidy(lambda: None) for _ in range(3)] == [*names, None]
+
+
+class AtOnce:
+    """Workers that do what they are given before they return."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+
+    def submit(self, work: Callable[[Engine], None]) -> None:
+        work(self.engine)

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 import runnel
 from runnel.errors import DefinitionError, SourceChanged
+from runnel.sources.delta_log import DeltaLog
 from tests.support.shop import LARGE, TOTALS, Shop
 
 pytestmark = pytest.mark.spark
@@ -148,6 +149,25 @@ def test_vacuumed_history_reinitialises(rn) -> None:
         os.remove(file)
     record = shop.refresh("joined", "REINITIALIZE")
     assert "history lost" in record.reason and "vacuumed" in record.reason
+
+
+def test_rewritten_files_are_missed_only_by_who_reads_them(rn) -> None:
+    shop = Shop(rn).with_customers()
+    rn.create("totals", TOTALS)
+    rn.create("joined", "SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer = c.id")
+    rn.sql("INSERT INTO orders VALUES (5, 1, 50)")
+    for table in ("totals", "joined"):
+        shop.refresh(table, "DIFFERENTIAL")
+    before = {f["path"] for f in DeltaLog(shop.path("orders")).files()}
+    rn.sql("OPTIMIZE orders")
+    assert before.isdisjoint(f["path"] for f in DeltaLog(shop.path("orders")).files())
+    for file in before:
+        os.remove(f"{shop.path('orders')}/{file}")
+    rn.sql("INSERT INTO orders VALUES (6, 2, 60)")
+    rn.sql("INSERT INTO customers VALUES (2, 'bea')")
+    shop.refresh("totals", "DIFFERENTIAL")
+    record = shop.refresh("joined", "REINITIALIZE")
+    assert "history lost" in record.reason and "was vacuumed" in record.reason
 
 
 def test_cleaned_log_reinitialises(rn) -> None:

@@ -9,13 +9,18 @@ from __future__ import annotations
 from runnel.algebra import STORED, Facts
 from runnel.algebra.want import Side
 from runnel.definition import Definition
+from runnel.errors import RunnelError
 from runnel.execute.engine import Engine
 
 
 def clustering(engine: Engine, definition: Definition) -> tuple[str, ...]:
     """The stored columns to keep rows together by, none where no refresh looks rows up."""
-    if not definition.incremental or not engine.settings.uses("clustered_base"):
-        return ()
     every = frozenset(definition.source_keys)
-    wants = [i.want for i in engine.plan(definition, Facts(every, small=True, held=every)).inputs if i.source == STORED]
+    if not every or not definition.incremental or not engine.settings.uses("clustered_base"):
+        return ()
+    try:
+        plan = engine.plan(definition, Facts(every, small=True, held=every))
+    except RunnelError:  # a source is gone, a function is unknown here: compaction needs neither
+        return ()
+    wants = [i.want for i in plan.inputs if i.source == STORED]
     return tuple(dict.fromkeys(w.column for want in wants for w in want.within if w.side is Side.EQUAL))

@@ -37,6 +37,7 @@ from runnel.schedule.graph import Graph, Unit
 from runnel.schedule.run_state import RunState, Trouble
 from runnel.settings import Settings
 from runnel.state import Lease
+from runnel.tables.backing import CommitNote
 
 log = logging.getLogger("runnel")
 
@@ -60,6 +61,8 @@ class SparkEffects:
     def __init__(self, engine: Engine, workers: Workers, wake: Callable[[], None], tell: Tell, sync: Callable[[], None]) -> None:
         self._engine, self._workers, self._wake, self._tell, self._sync = engine, workers, wake, tell, sync
         self.standing = Standing(engine)
+        self._unfolded: dict[str, CommitNote] = {}
+        """Where tables stood that could not be compacted: others come first until they moved on."""
 
     def now(self) -> float:
         return time.time()
@@ -87,13 +90,14 @@ class SparkEffects:
         self._workers.submit(work)
 
     def tidy(self, done: Callable[[], None]) -> str | None:
-        for name, fold in self._untidy():
+        for name, note, fold in self._untidy():
 
-            def work(engine: Engine, name: str = name, fold: Fold = fold) -> None:
+            def work(engine: Engine, name: str = name, note: CommitNote = note, fold: Fold = fold) -> None:
                 try:
                     _compact(engine, name, fold)
                     self._tell(Event("compacted", name))
                 except Exception as error:
+                    self._unfolded[name] = note
                     log.warning("%s was not compacted: %s", name, error)
                 finally:
                     self._settle(name)
@@ -143,16 +147,16 @@ class SparkEffects:
         except (RunnelError, OSError):
             return None
 
-    def _untidy(self) -> Iterable[tuple[str, Fold]]:
+    def _untidy(self) -> Iterable[tuple[str, CommitNote, Fold]]:
         known = self._engine.known().definitions
         for name, note in self.standing.tails().items():
-            if name in known and note.tail_files > 0:
+            if name in known and note.tail_files > 0 and self._unfolded.get(name) != note:
                 total = note.base_rows + note.tail_rows
                 share = self._engine.settings.compact_tail_ratio / SHARE
                 if total <= WORTHWHILE or note.tail_rows > share * note.base_rows:
-                    yield name, Fold.BASE
+                    yield name, note, Fold.BASE
                 elif note.tail_files > MOST_FILES:
-                    yield name, Fold.TAIL
+                    yield name, note, Fold.TAIL
 
     def _alert(self, name: str, trouble: Trouble, failures: str) -> None:
         """A suspension is logged, recorded in the history and shown by `status`."""

@@ -63,7 +63,7 @@ def _trim_plans(plans: dict[tuple[str, Facts, Settings], ChangePlan]) -> None:
         del plans[next(iter(plans))]
 
 
-def _trim_looked_up(found: dict[tuple[str, int], tuple[LogFacts, Rows | None]]) -> None:
+def _trim_looked_up(found: dict[tuple[str, ...], tuple[LogFacts, Rows | None]]) -> None:
     while len(found) > LOOKED_UP:
         del found[next(iter(found))]
 
@@ -87,8 +87,8 @@ class Engine:
     _plans: Memo[tuple[str, Facts, Settings], ChangePlan] = field(default_factory=lambda: Memo(_trim_plans))
     _recomputes: Memo[str, ChangePlan] = field(default_factory=Memo)
     _held: Memo[tuple[object, ...], Held | None] = field(default_factory=lambda: Memo(_trim_held))
-    looked_up: Memo[tuple[str, int], tuple[LogFacts, Rows | None]] = field(default_factory=lambda: Memo(_trim_looked_up))
-    """By path and version, what `read.py` found out about a log."""
+    looked_up: Memo[tuple[str, ...], tuple[LogFacts, Rows | None]] = field(default_factory=lambda: Memo(_trim_looked_up))
+    """By the files of a log, what `read.py` found out about it."""
     _known: list[Known] = field(default_factory=list)
     _workers: Iterator[int] = field(default_factory=lambda: count(1))
 

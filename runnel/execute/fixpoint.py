@@ -60,7 +60,10 @@ class Settled:
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
         return 1.0
 
-    def share(self, version: int, bound: Bound) -> float | None:
+    def share(self, version: int, bound: Bound, look: bool = False) -> float | None:
+        return None
+
+    def gone(self, version: int) -> str | None:
         return None
 
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:

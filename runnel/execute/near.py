@@ -59,7 +59,7 @@ def touched(
             continue
         equal = [b for b in bounds_of(needed.want, held) if b.side is Side.EQUAL]
         version = version_of(facts[needed.source], needed.face) if equal else 0
-        known = [s for b in equal if (s := sources[needed.source].share(version, b)) is not None]
+        known = [s for b in equal if (s := sources[needed.source].share(version, b, look=True)) is not None]
         if known:
             found[needed.name] = min(known)
     return found

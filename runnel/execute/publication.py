@@ -6,11 +6,8 @@ agree can be found again from the logs alone.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-
-from deltalake import DeltaTable
 
 from runnel.bind.expand import split_key
 from runnel.definition import Definition
@@ -112,7 +109,7 @@ def _version_at(backing: BackingTable, cut: Cut) -> int:
     now: dict[str, int] = {}
     for version, reflects in reflections(backing):
         now = now or reflects
-        if all(cut.versions.get(key) == at for key, at in reflects.items()) and _readable(backing, version):
+        if all(cut.versions.get(key) == at for key, at in reflects.items()) and backing.log.gone(version) is None:
             return version
         if any(at < cut.versions.get(key, at) for key, at in reflects.items()):
             break
@@ -124,14 +121,6 @@ def _version_at(backing: BackingTable, cut: Cut) -> int:
         else "It does not say which cuts it reflects.",
         hint="Ask for the cut that readers see now, in Python by rn.cut(name).",
     )
-
-
-def _readable(backing: BackingTable, version: int) -> bool:
-    """Whether all files of a version are still there."""
-    if version == backing.log.version() or backing.log.local is None:
-        return True
-    found = DeltaTable(backing.path, version=version).file_uris()
-    return all(os.path.exists(backing.log.full_path(file.removeprefix("file://"))) for file in found)
 
 
 def settle(engine: Engine) -> None:

@@ -38,7 +38,7 @@ def content_at(engine: Engine, backing: BackingTable, version: int) -> DataFrame
     if facts is None or paths is None:
         log = f"(SELECT * FROM delta.{quote(backing.path)} VERSION AS OF {version})"
         return engine.spark.sql(finished_sql(layout, log, facts))
-    facts, new = _looked_up(engine, backing, layout, version, facts)
+    facts, new = _looked_up(engine, backing, layout, version, facts, paths)
     levels = paths if facts.tail else {BASE: [*paths[BASE], *paths[TAIL]]}
     schema = StructType([f for f in StructType.fromJson(json.loads(backing.log.described(version))).fields if f.name != LEVEL])
     frames = {level: engine.spark.read.schema(schema).parquet(*files) for level, files in levels.items() if files}
@@ -59,11 +59,16 @@ def _paths(backing: BackingTable, layout: Layout, version: int) -> dict[str, lis
     return paths if max(map(len, paths.values())) <= LISTED else None
 
 
-def _looked_up(engine: Engine, backing: BackingTable, layout: Layout, version: int, facts: LogFacts) -> tuple[LogFacts, Rows | None]:
-    """The facts of a log whose tail may have new groups, once it is known which they are, and the keys of these."""
+def _looked_up(
+    engine: Engine, backing: BackingTable, layout: Layout, version: int, facts: LogFacts, paths: Mapping[str, Sequence[str]]
+) -> tuple[LogFacts, Rows | None]:
+    """The facts of a log whose tail may have new groups, once it is known which they are, and the keys of these. Kept by the files, since a
+    version number can come again where a log is put back."""
     if layout.kind != "groups" or not layout.keys or not (facts.tail and facts.grows and engine.reader.here):
         return facts, None
-    return engine.looked_up.get((backing.path, version), lambda: _told(facts, here.new_groups(backing.log, version, layout)))
+    if facts.nulls is None or not facts.nulls.isdisjoint(layout.partials):  # a sum that overflowed, which zeros would hide
+        return facts, None
+    return engine.looked_up.get((*paths[BASE], *paths[TAIL]), lambda: _told(facts, here.new_groups(backing.log, version, layout)))
 
 
 def _told(facts: LogFacts, new: Rows | None) -> tuple[LogFacts, Rows | None]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from runnel.algebra import Face
 from runnel.algebra.scan import columns_read
 from runnel.bind import clock
 from runnel.bind.expand import split_key
@@ -26,7 +27,7 @@ from runnel.execute.due import due
 from runnel.execute.engine import Engine
 from runnel.execute.gather import Gathering, gatherings
 from runnel.execute.make import STORED, change_of
-from runnel.execute.near import shares, touched
+from runnel.execute.near import shares, touched, version_of
 from runnel.execute.noting import count, failed, note_of, record_of, running
 from runnel.execute.prepare import Prepared, prepare
 from runnel.execute.records import finish_orphans
@@ -182,7 +183,7 @@ def changes(work: Work) -> None:
 def decision(work: Work) -> None:
     """Which action, and why. Plans are made without Spark, so the differential one is made to be weighed."""
     definition = work.backing.definition
-    work.plan = _differential(work)
+    work.plan = _readable(work, _differential(work))
     work.gatherings = _gatherings(work)
     if (work.clocks or any(f.changed for f in work.facts)) and not any(f.broken for f in work.facts):
         work.weighing = weigh(work.engine, work.backing, work.note, work.facts, work.sources, work.plan, _pruned(work))
@@ -204,6 +205,17 @@ def _differential(work: Work) -> ChangePlan | None:
     heavy = frozenset(key for key, source in work.sources.items() if source.size() >= HEAVY)
     facts = facts_of(work.facts, work.clocks, light, heavy)
     return work.engine.plan(definition, facts) if facts.changed else None
+
+
+def _readable(work: Work, plan: ChangePlan | None) -> ChangePlan | None:
+    """The plan, unless it reads a face of a table whose files are gone: those that were only rewritten are no part of a change, so that
+    nobody missed them yet."""
+    for index, fact in enumerate(work.facts):
+        faces = [] if plan is None else [i.face for i in plan.inputs if i.source == fact.key and i.face is not Face.CHANGE]
+        gone = next((file for face in faces if (file := work.sources[fact.key].gone(version_of(fact, face)))), None)
+        if gone is not None:
+            work.facts[index], plan = replace(fact, kind=Kind.LOST, reason=f"file {gone} was vacuumed"), None
+    return plan
 
 
 def _gatherings(work: Work) -> tuple[Gathering, ...]:

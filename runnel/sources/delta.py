@@ -147,12 +147,12 @@ class DeltaSource:
         """The files of a version that this process can tell apart by their statistics."""
         return self.log.plain_files(version) if self.direct and self.log.local is not None else None
 
-    def share(self, version: int, bound: Bound) -> float | None:
+    def share(self, version: int, bound: Bound, look: bool = False) -> float | None:
         files = self._files(version)
         if not files or not self._fitting([bound]):
             return None
         untold = [f for f in files if bound.likely_in(f) is None]
-        seen = sampled([self.log.full_path(f["path"]) for f in untold], bound) if untold else 0.0
+        seen = sampled([self.log.full_path(f["path"]) for f in untold], bound) if look and untold else None
         within = rows = 0.0
         for file in files:
             count, likely = file.get("num_records"), bound.likely_in(file)
@@ -161,6 +161,9 @@ class DeltaSource:
                 return None
             within, rows = within + count * likely, rows + count
         return within / max(1.0, rows)
+
+    def gone(self, version: int) -> str | None:
+        return self.log.gone(version)
 
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         if facts.via != "files" or facts.before is None or self.log.local is None or facts.rows is None or facts.rows > ROWS:

@@ -26,6 +26,8 @@ class Commit:
     adds: tuple[dict[str, Any], ...] = ()
     removes: tuple[dict[str, Any], ...] = ()
     cdcs: tuple[dict[str, Any], ...] = ()
+    left: tuple[str, ...] = ()
+    """Files that are not in the table any more, rewritten or with rows that went."""
     metadata: dict[str, Any] | None = None
     info: dict[str, Any] = field(default_factory=dict)
 
@@ -134,7 +136,7 @@ class DeltaLog:
         without partitions unless the caller knows what to make of them."""
         with self._lock:
             if (version, partitioned) not in self._plain:
-                table = self.table() if version == self.version() else DeltaTable(self.path, version=version)
+                table = self._as_of(version)
                 features = set(table.protocol().reader_features or ())
                 mapped = table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
                 plain = not mapped and (partitioned or not table.metadata().partition_columns) and features <= {"timestampNtz"}
@@ -145,8 +147,13 @@ class DeltaLog:
 
     def described(self, version: int) -> str:
         """The schema of a version, in Delta's JSON form."""
+        with self._lock:
+            return str(self._as_of(version).schema().to_json())
+
+    def _as_of(self, version: int) -> DeltaTable:
+        """The table at one version, even when another process commits meanwhile: the latest is looked at once. It moves on when the lock is let go."""
         table = self.table()
-        return str((table if version == table.version() else DeltaTable(self.path, version=version)).schema().to_json())
+        return table if table.version() == version else DeltaTable(self.path, version=version)
 
     def table_id(self) -> str:
         return str(self.table().metadata().id)
@@ -177,6 +184,19 @@ class DeltaLog:
     def has_file(self, relative: str) -> bool:
         """Whether a data file is still there; assumed on storage that cannot be asked cheaply."""
         return self.local is None or os.path.exists(os.path.join(self.local, unquote(relative)))
+
+    def gone(self, version: int) -> str | None:
+        """A file without which a version cannot be read any more; None where all are there, or storage cannot be asked cheaply."""
+        if self.local is None:
+            return None
+        with self._lock:
+            try:
+                if all(self.has_file(f) for c in self.commits(version, self.version()) for f in c.left):
+                    return None
+                files = DeltaTable(self.path, version=version).file_uris()
+            except (DeltaError, FileNotFoundError):
+                return f"_delta_log of version {version}"
+        return next((f for f in files if not os.path.exists(self.full_path(f.removeprefix("file://")))), None)
 
     def full_path(self, relative: str) -> str:
         if urlparse(relative).scheme or relative.startswith("/"):
@@ -225,6 +245,7 @@ def _parse(version: int, text: str) -> Commit:
     found: dict[str, list[dict[str, Any]]] = {"add": [], "remove": [], "cdc": []}
     metadata: dict[str, Any] | None = None
     info: dict[str, Any] = {}
+    left: list[str] = []
     for line in text.splitlines():
         if not line.strip():
             continue
@@ -232,11 +253,13 @@ def _parse(version: int, text: str) -> Commit:
         for kind in ("add", "remove"):
             if kind in action and action[kind].get("dataChange", True):
                 found[kind].append(action[kind])
+        if "remove" in action:
+            left.append(action["remove"]["path"])
         if "cdc" in action:
             found["cdc"].append(action["cdc"])
         metadata = action.get("metaData", metadata)
         info = action.get("commitInfo", info)
-    return Commit(version, tuple(found["add"]), tuple(found["remove"]), tuple(found["cdc"]), metadata, info)
+    return Commit(version, tuple(found["add"]), tuple(found["remove"]), tuple(found["cdc"]), tuple(left), metadata, info)
 
 
 def columns_of(schema: dict[str, Any]) -> dict[str, str]:

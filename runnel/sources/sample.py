@@ -27,10 +27,14 @@ def sampled(paths: Sequence[str], bound: Bound) -> float | None:
 
 
 def _look(path: str, column: str) -> pa.ChunkedArray | None:
-    with pq.ParquetFile(path) as file:
-        names = [n for n in file.schema_arrow.names if n.lower() == column.lower()]
-        if not names or not file.num_row_groups:
-            return None
-        for batch in file.iter_batches(ROWS, row_groups=[file.num_row_groups // 2], columns=names):
-            return pa.chunked_array([batch.column(0)])
+    """Some values of a column; None where the file has none, or is not there to be read: an estimate is no reason to fail."""
+    try:
+        with pq.ParquetFile(path) as file:
+            names = [n for n in file.schema_arrow.names if n.lower() == column.lower()]
+            if not names or not file.num_row_groups:
+                return None
+            for batch in file.iter_batches(ROWS, row_groups=[file.num_row_groups // 2], columns=names):
+                return pa.chunked_array([batch.column(0)])
+    except (OSError, pa.ArrowException):
+        pass
     return None

@@ -36,9 +36,12 @@ class Source(Protocol):
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
         """The share of its bytes at a version that lie in files which can hold rows within all bounds."""
 
-    def share(self, version: int, bound: Bound) -> float | None:
-        """The share of the rows at a version that are likely within a bound, by the statistics of its files or a look at a few rows; None where
-        neither tells."""
+    def share(self, version: int, bound: Bound, look: bool = False) -> float | None:
+        """The share of the rows at a version that are likely within a bound, by the statistics of its files, or with `look` by a few of its rows
+        where these do not tell: good enough to estimate, not to rely on. None where nothing tells."""
+
+    def gone(self, version: int) -> str | None:
+        """A file without which a version cannot be read any more; None where all are there, or nobody can tell cheaply."""
 
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         """The change in these columns, when it is small and this process can read it as well as Spark."""

@@ -63,7 +63,7 @@ class StreamTableSource:
             appended = self._appended(before, after)
         except FileNotFoundError:
             return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"commits after version {before} were cleaned from its log")
-        if any(c.runnel and c.runnel["kind"] in ANEW for c in self.log.commits(before, after)):
+        if any(c.runnel and c.runnel.get("kind") in ANEW for c in self.log.commits(before, after)):
             return self._anew(before, after, identity)
         if not appended:
             return SourceFacts(self.key, Kind.NEUTRAL, before, after, identity)
@@ -82,6 +82,9 @@ class StreamTableSource:
         """It was computed anew, or its query changed: where its columns stayed, the change is the difference of the contents."""
         was, now = ([(c.name.lower(), c.type) for c in self.as_of(v).layout.output] for v in (before, after))
         if was == now:
+            gone = self.gone(before)
+            if gone is not None:
+                return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"file {gone} was vacuumed")
             return SourceFacts(self.key, Kind.MIXED, before, after, identity, rows=None, via=CONTENTS)
         moved = sorted({name for name, _ in {*was} ^ {*now}}) or [name for name, _ in now]
         return SourceFacts(self.key, Kind.SCHEMA, before, after, identity, reason=f"its new query changed its columns: {', '.join(moved)}")
@@ -129,8 +132,11 @@ class StreamTableSource:
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
         return 1.0
 
-    def share(self, version: int, bound: Bound) -> float | None:
+    def share(self, version: int, bound: Bound, look: bool = False) -> float | None:
         return None
+
+    def gone(self, version: int) -> str | None:
+        return self.log.gone(version)
 
     def held(self, facts: SourceFacts, columns: Collection[str]) -> Held | None:
         """The appended rows, where finishing only gives them other names."""

@@ -357,6 +357,8 @@ class BackingTable:
             .option("userMetadata", note.to_json())
             .option("overwriteSchema", str(note.kind == SWAP).lower())
         )
+        if overwrite:  # what a session asks for in other tables would keep the level that gets no rows
+            writer = writer.option("partitionOverwriteMode", "static")
         if overwrite == TAIL:
             writer = writer.option("replaceWhere", f"{LEVEL} = '{TAIL}'")
         if note.kind in REFRESHES:
@@ -424,7 +426,7 @@ def _stats(footer: pq.FileMetaData) -> tuple[str, tuple[int, int], set[str]]:
             "numRecords": footer.num_rows,
             "minValues": {n: _written(low[n]) for n in bounded},
             "maxValues": {n: _written(high[n]) for n in bounded},
-            "nullCount": {n: c for n, c in nulls.items() if "." not in n},
+            "nullCount": {n: c for n, c in nulls.items() if "." not in n and n not in uncounted},
         }
     )
     empty = {name.partition(".")[0] for name in uncounted.union(n for n, c in nulls.items() if c)}
@@ -437,7 +439,7 @@ def _bounds(stats: pq.Statistics | None) -> tuple[Any, Any] | None:
         return None
     try:
         found = stats.min, stats.max
-    except OverflowError:  # a date beyond the year 9999
+    except (OverflowError, UnicodeDecodeError):  # a date beyond the year 9999, bytes that are no text
         return None
     return found if all(type(b) in (int, date) or (isinstance(b, str) and len(b) <= SHORT) for b in found) else None
 

@@ -24,10 +24,24 @@ def test_text_is_looked_at_in_a_few_files(tmp_path: Path, values: tuple[str, ...
     for _ in range(9):
         write_deltalake(str(tmp_path), pa.table({"Region": [REGIONS[i % 5] for i in range(100)], "n": list(range(100))}), mode="append")
     source = DeltaSource("t", DeltaLog(str(tmp_path)))
-    assert source.share(8, Bound("region", "text", tuple(sorted(values)), null=False)) == pytest.approx(share)
+    texts = Bound("region", "text", tuple(sorted(values)), null=False)
+    assert source.share(8, texts, look=True) == pytest.approx(share)
     assert len(looks) <= sample.FILES
     looks.clear()
+    assert source.share(8, texts) is None, "without a look nothing is known of text"
     assert source.share(8, Bound("n", "number", (1, 2), null=False)) == pytest.approx(0.02) and not looks, "numbers are told by the log"
+
+
+def test_files_that_cannot_be_read_fail_no_estimate(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path), pa.table({"region": [*REGIONS]}))
+    source, bound = DeltaSource("t", DeltaLog(str(tmp_path))), Bound("region", "text", ("east",), null=False)
+    (file,) = tmp_path.glob("*.parquet")
+    file.write_bytes(b"torn")
+    assert source.share(0, bound, look=True) is None and source.gone(0) is None
+    write_deltalake(str(tmp_path), pa.table({"region": ["east"]}), mode="overwrite")
+    file.unlink()
+    assert source.share(0, bound, look=True) is None and source.gone(1) is None
+    assert str(source.gone(0)).endswith(file.name)
 
 
 def test_nulls_count_where_they_matter_and_nothing_is_said_of_what_is_not_there(tmp_path: Path) -> None:
