@@ -24,7 +24,7 @@ from runnel.bind.rewrites import REWRITES
 from runnel.bind.statement import Statement, parse_statement
 from runnel.canonicalize import RULES
 from runnel.definition import Definition
-from runnel.errors import DefinitionError
+from runnel.errors import DefinitionError, EnvironmentProblem
 from runnel.execute import changes as changes_module
 from runnel.execute import compact as compact_module
 from runnel.execute import manage, operate, session
@@ -57,6 +57,7 @@ from runnel.schedule.graph import Graph, Unit
 from runnel.schedule.schedules import next_runs, parse_schedule
 from runnel.schedule.tick import Tick
 from runnel.settings import Settings
+from runnel.sources.delta_log import PATTERNS
 from runnel.sources.reader import Reader
 from runnel.sources.retention import kept_until
 from runnel.state import Catalog, quarantine
@@ -97,11 +98,11 @@ def connect(
     _check_rules(chosen)
     embedded = spark is None
     if spark is None:
-        folder = os.path.abspath(warehouse or "runnel-warehouse")
+        folder = _named(os.path.abspath(warehouse or "runnel-warehouse"))
         os.makedirs(folder, exist_ok=True)
         spark = session.embedded(folder, progress, config)
     else:
-        folder = _folder(warehouse or spark.conf.get("spark.sql.warehouse.dir") or "runnel-warehouse")
+        folder = _named(_folder(warehouse or spark.conf.get("spark.sql.warehouse.dir") or "runnel-warehouse"))
     session.check(spark)
     session.check_shared(spark, folder)
     url = catalog or f"sqlite:///{folder}/_runnel/catalog.db"
@@ -658,6 +659,17 @@ def _check_rules(settings: Settings) -> None:
 def _folder(path: str) -> str:
     local = re.sub(r"^file:/+", "/", path)
     return local if "://" in local else os.path.abspath(local)
+
+
+def _named(folder: str) -> str:
+    """A folder whose files Spark finds by their names."""
+    if PATTERNS.isdisjoint(folder):
+        return folder
+    raise EnvironmentProblem(
+        f"the folder {folder} cannot be a warehouse",
+        detail="Spark takes each of the characters {}[]*?\\ in a path for a part of a pattern, and would not find what lies there.",
+        hint="Choose a folder without them: runnel.connect(warehouse=...) or --warehouse.",
+    )
 
 
 def _in_memory(spark: SparkSession) -> bool:

@@ -25,8 +25,6 @@ from runnel.tables.content import LogFacts, finished_sql, quote
 
 LISTED = 32
 """Files of a level up to which Spark looks for each of them by itself; for more it starts a job, as it does for a Delta table."""
-GLOBS = frozenset("{}[]*?\\")
-"""What Spark takes in a path for a pattern."""
 NEW = "new"
 """The relation of the keys of new groups."""
 
@@ -53,7 +51,7 @@ def _paths(backing: BackingTable, layout: Layout, version: int) -> dict[str, lis
     and Spark Connect looks at them only when rows are asked for."""
     log = backing.log
     files = log.plain_files(version, partitioned=True) if log.local is not None and not layout.required and not is_remote() else None
-    if not files or GLOBS & set(backing.path):
+    if not files:
         return None
     paths = {level: [log.full_path(f["path"]) for f in files if f[f"partition.{LEVEL}"] == level] for level in (BASE, TAIL)}
     return paths if max(map(len, paths.values())) <= LISTED else None

@@ -93,7 +93,8 @@ class DeltaSource:
         table = self.log.table()
         properties = self.log.properties()
         return (
-            not table.metadata().partition_columns
+            self.log.named
+            and not table.metadata().partition_columns
             and properties.get("delta.columnMapping.mode", "none") == "none"
             and properties.get("delta.enableTypeWidening", "false") != "true"
             and not any(a.get("deletionVector") for c in commits for a in (*c.adds, *c.removes))

@@ -17,6 +17,9 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from runnel.errors import SourceChanged
 
+PATTERNS = frozenset("{}[]*?\\")
+"""What Spark takes in the name of a file for a pattern, so that it does not find the file."""
+
 
 @dataclass(frozen=True)
 class Commit:
@@ -133,7 +136,9 @@ class DeltaLog:
 
     def plain_files(self, version: int, partitioned: bool = False) -> list[dict[str, Any]] | None:
         """The files of a version with their statistics, when they are the table: Parquet without deletion vectors or renamed columns, and
-        without partitions unless the caller knows what to make of them."""
+        without partitions unless the caller knows what to make of them. None also where Spark could not be told their names."""
+        if not self.named:
+            return None
         with self._lock:
             if (version, partitioned) not in self._plain:
                 table = self._as_of(version)
@@ -144,6 +149,11 @@ class DeltaLog:
                 while len(self._plain) > 8:
                     del self._plain[next(iter(self._plain))]
             return self._plain[version, partitioned]
+
+    @property
+    def named(self) -> bool:
+        """Whether Spark finds files by the names that they have here."""
+        return PATTERNS.isdisjoint(self.local or self.path)
 
     def described(self, version: int) -> str:
         """The schema of a version, in Delta's JSON form."""

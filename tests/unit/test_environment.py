@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import runnel
 from runnel import environment, versions
 from runnel.errors import EnvironmentProblem
 
@@ -189,3 +190,11 @@ def test_versions_agree_with_the_package_requirements() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert f"pyspark=={versions.SPARK}" in project["dependencies"]
     assert versions.DELTA_COORDINATE == "io.delta:delta-spark_4.1_2.13:4.4.0"
+
+
+@pytest.mark.parametrize("name", ["a[b]", "{a}", "a*"])
+def test_a_folder_that_spark_takes_for_a_pattern_is_refused_before_spark_starts(tmp_path: Path, name: str) -> None:
+    with pytest.raises(EnvironmentProblem, match="cannot be a warehouse") as problem:
+        runnel.connect(warehouse=str(tmp_path / name))
+    assert "--warehouse" in (problem.value.hint or "")
+    assert not (tmp_path / name).exists()
