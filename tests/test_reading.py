@@ -149,6 +149,23 @@ def test_groups_that_only_the_tail_has_are_read_right(rn: runnel.Runnel, monkeyp
     rn.sql("USE default")
 
 
+def test_a_sum_that_overflowed_is_null_in_a_new_group_too(rn: runnel.Runnel) -> None:
+    rn.sql("CREATE SCHEMA overflow")
+    rn.sql("USE overflow")
+    rn.sql(f"CREATE TABLE t (k INT, x DECIMAL(38,0)) {FEED}")
+    rn.sql("INSERT INTO t VALUES (1, 1)")
+    rn.spark.conf.set("spark.sql.ansi.enabled", "false")
+    lenient = runnel.connect(spark=rn.spark, warehouse=rn.folder)
+    lenient.create("sums", "SELECT k, SUM(x) AS s FROM t GROUP BY k", mode="DIFFERENTIAL")
+    rn.sql(f"INSERT INTO t VALUES (1, 1), (2, {'9' * 38}BD), (2, {'9' * 38}BD)")
+    lenient.refresh("sums")
+    found = sorted(map(tuple, lenient.table("sums").collect()))
+    rn.spark.conf.unset("spark.sql.ansi.enabled")
+    lenient.close()
+    rn.sql("USE default")
+    assert found == [(1, 2), (2, None)]
+
+
 def test_the_short_forms_can_be_switched_off(rn: runnel.Runnel, there: runnel.Runnel) -> None:
     rn.sql("CREATE SCHEMA plain_forms")
     rn.sql("USE plain_forms")
