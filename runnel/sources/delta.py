@@ -27,6 +27,7 @@ from runnel.sources.reader import Given, Reader
 from runnel.sources.sample import sampled
 
 FEED = "delta.enableChangeDataFeed"
+TOUCHED = "touched files"
 LISTED = 32
 """Files up to which a face is read as plain Parquet. Spark lists more of them by a job of its own, and Delta Lake skips files by their statistics."""
 
@@ -66,28 +67,33 @@ class DeltaSource:
         data = [c for c in commits if c.data]
         if not data:
             return SourceFacts(self.key, Kind.NEUTRAL, before, after, identity)
-        missing = self._missing(data, after)
+        via = self._way(commits, before)
+        missing = self._missing(commits, after, via)
         if missing:
             return SourceFacts(self.key, Kind.LOST, before, after, identity, reason=f"file {missing} was vacuumed")
-        kind = Kind.INSERT_ONLY if all(c.adds and not c.removes and not c.cdcs for c in data) else Kind.MIXED
-        return SourceFacts(self.key, kind, before, after, identity, rows=_rows(data), via=self._way(commits, before))
+        rewritten = via == TOUCHED and any(c.rewrites for c in commits)  # such rows are read as gone and come
+        kind = Kind.INSERT_ONLY if not rewritten and all(c.adds and not c.removes and not c.cdcs for c in data) else Kind.MIXED
+        return SourceFacts(self.key, kind, before, after, identity, rows=None if rewritten else _rows(data), via=via)
 
     def reflects(self, version: int) -> Mapping[str, int]:
         return {self.key: version}
 
-    def _missing(self, commits: list[Commit], after: int) -> str | None:
-        """A file that the change or one of the faces needs: those removed since, the change files, and short of the latest version what came."""
+    def _missing(self, commits: list[Commit], after: int, via: str) -> str | None:
+        """A file that the change or one of the faces needs: those removed since, the change files, what came, unless a change file tells of it or
+        only the faces are read, and short of the latest version what came in any case. What was rewritten only some plans need: `gone`."""
         past = after < self.log.version()
         for commit in commits:
-            for action in (*commit.removes, *commit.cdcs, *(commit.adds if past else ())):
-                if not self.log.has_file(action["path"]):
-                    return str(action["path"])
+            came = commit.adds if past or not (commit.cdcs or via == TOUCHED) else ()
+            rewritten = commit.left if via == TOUCHED else ()
+            for path in (*(action["path"] for action in (*commit.removes, *commit.cdcs, *came)), *rewritten):
+                if not self.log.has_file(path):
+                    return str(path)
         return None
 
     def _way(self, commits: list[Commit], before: int) -> str:
         if self.direct and self._plain_files(commits):
             return "files"
-        return "feed" if self._fed_throughout(commits, before) else "touched files"
+        return "feed" if self._fed_throughout(commits, before) else TOUCHED
 
     def _plain_files(self, commits: list[Commit]) -> bool:
         table = self.log.table()
@@ -217,7 +223,7 @@ class DeltaSource:
         return paths
 
     def _from_touched_files(self, reader: Reader, before: int, after: int) -> DataFrame:
-        names = sorted({a["path"].rsplit("/", 1)[-1] for c in self.log.commits(before, after) for a in (*c.adds, *c.removes)})
+        names = sorted({path.rsplit("/", 1)[-1] for c in self.log.commits(before, after) for path in (*c.came, *c.left)})
         touched = F.col("_metadata.file_name").isin(names)
         now = reader.through_log(self.log.path, after).where(touched).withColumn(WEIGHT, F.lit(1).cast("bigint"))
         was = reader.through_log(self.log.path, before).where(touched).withColumn(WEIGHT, F.lit(-1).cast("bigint"))

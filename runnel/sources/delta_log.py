@@ -29,6 +29,8 @@ class Commit:
     adds: tuple[dict[str, Any], ...] = ()
     removes: tuple[dict[str, Any], ...] = ()
     cdcs: tuple[dict[str, Any], ...] = ()
+    came: tuple[str, ...] = ()
+    """Files that are in the table from then on, those included that hold rows of rewritten ones."""
     left: tuple[str, ...] = ()
     """Files that are not in the table any more, rewritten or with rows that went."""
     metadata: dict[str, Any] | None = None
@@ -47,6 +49,11 @@ class Commit:
     @property
     def data(self) -> bool:
         return bool(self.adds or self.removes or self.cdcs)
+
+    @property
+    def rewrites(self) -> bool:
+        """Rows went into other files as they were."""
+        return len(self.came) > len(self.adds) or len(self.left) > len(self.removes)
 
 
 class DeltaLog:
@@ -203,10 +210,10 @@ class DeltaLog:
             try:
                 if all(self.has_file(f) for c in self.commits(version, self.version()) for f in c.left):
                     return None
-                files = DeltaTable(self.path, version=version).file_uris()
+                files = [f["path"] for f in _listed(DeltaTable(self.path, version=version))]
             except (DeltaError, FileNotFoundError):
                 return f"_delta_log of version {version}"
-        return next((f for f in files if not os.path.exists(self.full_path(f.removeprefix("file://")))), None)
+        return next((f for f in files if not self.has_file(f)), None)
 
     def full_path(self, relative: str) -> str:
         if urlparse(relative).scheme or relative.startswith("/"):
@@ -255,7 +262,7 @@ def _parse(version: int, text: str) -> Commit:
     found: dict[str, list[dict[str, Any]]] = {"add": [], "remove": [], "cdc": []}
     metadata: dict[str, Any] | None = None
     info: dict[str, Any] = {}
-    left: list[str] = []
+    came, left = list[str](), list[str]()
     for line in text.splitlines():
         if not line.strip():
             continue
@@ -263,13 +270,15 @@ def _parse(version: int, text: str) -> Commit:
         for kind in ("add", "remove"):
             if kind in action and action[kind].get("dataChange", True):
                 found[kind].append(action[kind])
+        if "add" in action:
+            came.append(action["add"]["path"])
         if "remove" in action:
             left.append(action["remove"]["path"])
         if "cdc" in action:
             found["cdc"].append(action["cdc"])
         metadata = action.get("metaData", metadata)
         info = action.get("commitInfo", info)
-    return Commit(version, tuple(found["add"]), tuple(found["remove"]), tuple(found["cdc"]), tuple(left), metadata, info)
+    return Commit(version, tuple(found["add"]), tuple(found["remove"]), tuple(found["cdc"]), tuple(came), tuple(left), metadata, info)
 
 
 def columns_of(schema: dict[str, Any]) -> dict[str, str]:
