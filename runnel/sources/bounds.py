@@ -47,7 +47,11 @@ class Values:
         chunks = [chunk for a in arrays for chunk in a.cast(ARROW[kind]).chunks]
         found = pc.unique(pa.chunked_array(chunks, ARROW[kind])).drop_null()
         ordered = found.take(pc.sort_indices(found))
-        return cls(kind, ordered, any(a.null_count for a in arrays), tuple(numbers(ordered).to_pylist()))
+        try:
+            values = tuple(numbers(ordered).to_pylist())
+        except UnicodeDecodeError:  # a column of text can hold any bytes
+            return None
+        return cls(kind, ordered, any(a.null_count for a in arrays), values)
 
     @classmethod
     def all(cls, parts: Sequence[Values]) -> Values | None:

@@ -21,20 +21,21 @@ FILES, ROWS = 4, 4_096
 def sampled(paths: Sequence[str], bound: Bound) -> float | None:
     """The share of the rows of plain Parquet files that lie within a bound; None where nothing could be seen."""
     step = max(1, len(paths) // FILES)
-    looks = [look for path in paths[step // 2 :: step][:FILES] if (look := _look(path, bound.column)) is not None]
-    rows = sum(len(look) for look in looks)
-    return sum(pc.sum(bound.mask(look)).as_py() or 0 for look in looks) / rows if rows else None
+    masks = [mask for path in paths[step // 2 :: step][:FILES] if (mask := _look(path, bound)) is not None]
+    rows = sum(len(mask) for mask in masks)
+    return sum(pc.sum(mask).as_py() or 0 for mask in masks) / rows if rows else None
 
 
-def _look(path: str, column: str) -> pa.ChunkedArray | None:
-    """Some values of a column; None where the file has none, or is not there to be read: an estimate is no reason to fail."""
+def _look(path: str, bound: Bound) -> pa.ChunkedArray | pa.Array | None:
+    """Which of some rows lie within a bound; None where the file does not have its column, or is not there to be read, or has bytes for text: an
+    estimate is no reason to fail."""
     try:
         with pq.ParquetFile(path) as file:
-            names = [n for n in file.schema_arrow.names if n.lower() == column.lower()]
+            names = [n for n in file.schema_arrow.names if n.lower() == bound.column.lower()]
             if not names or not file.num_row_groups:
                 return None
             for batch in file.iter_batches(ROWS, row_groups=[file.num_row_groups // 2], columns=names):
-                return pa.chunked_array([batch.column(0)])
+                return bound.mask(batch.column(0))
     except (OSError, pa.ArrowException):
         pass
     return None

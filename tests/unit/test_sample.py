@@ -20,7 +20,7 @@ REGIONS = ("north", "south", "east", "west", "central")
 @pytest.mark.parametrize(("values", "share"), [(REGIONS, 1.0), (("east", "none"), 0.2), (("none",), 0.0)])
 def test_text_is_looked_at_in_a_few_files(tmp_path: Path, values: tuple[str, ...], share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
-    monkeypatch.setattr(sample, "_look", lambda path, column, look=sample._look: looks.append(path) or look(path, column))
+    monkeypatch.setattr(sample, "_look", lambda path, bound, look=sample._look: looks.append(path) or look(path, bound))
     for _ in range(9):
         write_deltalake(str(tmp_path), pa.table({"Region": [REGIONS[i % 5] for i in range(100)], "n": list(range(100))}), mode="append")
     source = DeltaSource("t", DeltaLog(str(tmp_path)))
@@ -38,6 +38,8 @@ def test_files_that_cannot_be_read_fail_no_estimate(tmp_path: Path) -> None:
     (file,) = tmp_path.glob("*.parquet")
     file.write_bytes(b"torn")
     assert source.share(0, bound, look=True) is None and source.gone(0) is None
+    pq.write_table(pa.table({"region": pa.array([b"\xff"])}), file)
+    assert source.share(0, bound, look=True) is None
     write_deltalake(str(tmp_path), pa.table({"region": ["east"]}), mode="overwrite")
     file.unlink()
     assert source.share(0, bound, look=True) is None and source.gone(1) is None
