@@ -6,6 +6,7 @@ such an equality is a condition like any other, which every law can tell from it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,9 @@ from runnel.algebra import Filter, Join, Mark, Node, OuterJoin, SemiJoin
 from runnel.algebra.condition import INTEGERS, conjuncts
 from runnel.algebra.node import references
 
+DIGITS = 38
+BEFORE = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+"""Digits that a decimal takes, as Spark counts them."""
 Types = Callable[[Node, list[exp.Expr]], list[str]]
 """The types that an engine gives expressions over a node's columns."""
 
@@ -44,12 +48,24 @@ def _hidden(condition: exp.Expr, over: Node, types: Types) -> exp.Expr:
 
 
 def _alike(left: str, right: str) -> bool:
-    """Whether a value of one type equals one of the other at most."""
-    return left == right or (_exact(left) and _exact(right))
+    """Whether a value of one type equals one of the other at most. Numbers are compared in a decimal type that has the digits of both: beyond
+    38 of them an engine cuts those behind the point.
+
+    >>> _alike("int", "decimal(38,27)"), _alike("int", "decimal(38,30)"), _alike("decimal(10,2)", "decimal(12,4)"), _alike("int", "string")
+    (True, False, True, False)
+    """
+    if left == right or {left, right} <= INTEGERS:
+        return True
+    one, other = _digits(left), _digits(right)
+    return one is not None and other is not None and sum(map(max, one, other)) <= DIGITS
 
 
-def _exact(type_: str) -> bool:
-    return type_ in INTEGERS or type_.startswith("decimal")
+def _digits(type_: str) -> tuple[int, int] | None:
+    """The digits of a number before and behind the point."""
+    if type_ in INTEGERS:
+        return BEFORE[type_], 0
+    found = re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", type_)
+    return (int(found[1]) - int(found[2]), int(found[2])) if found else None
 
 
 def _in(part: exp.Expr, parts: Sequence[exp.Expr]) -> bool:
