@@ -103,6 +103,63 @@ def test_without_a_feed_the_difference_of_rewritten_files_is_used(rn) -> None:
     other.close()
 
 
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("PARTITIONED BY (p)", ("INSERT INTO t VALUES ('a', 2)", "INSERT INTO t VALUES ('a', 3)")),
+        ("TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')", ("DELETE FROM t WHERE v = 7", "INSERT INTO t VALUES ('a', 2)")),
+    ],
+)
+def test_without_a_feed_files_that_came_and_were_rewritten_count(rn, kind, changes) -> None:
+    other = runnel.connect(spark=rn.spark, warehouse=rn.folder, settings={"enable_change_feed": False})
+    shop = Shop(rn)
+    shop.rn = other
+    rn.sql(f"CREATE TABLE t (p STRING, v INT) USING delta {kind}")
+    rn.sql("INSERT INTO t SELECT 'a', id FROM range(50)")
+    other.create("sums", "SELECT p, SUM(v) AS s, COUNT(*) AS n FROM t GROUP BY p")
+    other.create("most", "SELECT p, MAX(v) AS m, MIN(v) AS l FROM t GROUP BY p")
+    for change in changes:
+        rn.sql(change)
+    rn.sql("OPTIMIZE t")
+    for table in ("sums", "most"):
+        shop.refresh(table, "DIFFERENTIAL")
+    other.close()
+
+
+def test_what_came_was_rewritten_and_vacuumed_reinitialises(rn) -> None:
+    shop = Shop(rn)
+    rn.create("totals", TOTALS)
+    rn.sql("INSERT INTO orders VALUES (5, 1, 50)")
+    rn.sql("INSERT INTO orders VALUES (6, 1, 60)")
+    before = {f["path"] for f in DeltaLog(shop.path("orders")).files()}
+    rn.sql("OPTIMIZE orders")
+    for file in before - {f["path"] for f in DeltaLog(shop.path("orders")).files()}:
+        os.remove(f"{shop.path('orders')}/{file}")
+    assert "was vacuumed" in shop.refresh("totals", "REINITIALIZE").reason
+
+
+def test_a_key_that_is_no_text_is_a_key(rn) -> None:
+    shop = Shop(rn)
+    rn.sql("CREATE TABLE bytes (k STRING, v INT) USING delta")
+    rn.sql("INSERT INTO bytes VALUES ('a', 1), ('b', 2)")
+    rn.create("highest", "SELECT k, MAX(v) AS m FROM bytes GROUP BY k")
+    rn.sql("INSERT INTO bytes SELECT CAST(X'FF' AS STRING), 3")
+    assert rn.refresh("highest").action == "DIFFERENTIAL"
+    assert rn.verify("highest").ok
+    assert shop
+
+
+def test_decimals_of_which_several_equal_one_are_looked_up_by_no_key(rn) -> None:
+    shop = Shop(rn)
+    rn.sql("CREATE TABLE coarse (k DECIMAL(38, 6)) USING delta")
+    rn.sql("CREATE TABLE fine (k DECIMAL(38, 18)) USING delta")
+    rn.sql("INSERT INTO coarse VALUES (1)")
+    rn.sql("INSERT INTO fine VALUES (1.0000001BD)")
+    rn.create("there", "SELECT k FROM coarse WHERE EXISTS (SELECT 1 FROM fine WHERE fine.k = coarse.k)")
+    rn.sql("INSERT INTO fine VALUES (1.0000002BD)")
+    shop.refresh("there", "DIFFERENTIAL")
+
+
 def test_the_feed_is_turned_on_and_said_so(rn, caplog) -> None:
     shop = Shop(rn)
     with caplog.at_level("WARNING", logger="runnel"):
