@@ -298,7 +298,7 @@ def _summed(base: pa.Table, tail: pa.Table, schema: StructType, layout: Layout) 
 def _sums(rows: pa.Table, keys: Sequence[str], numbers: Sequence[str]) -> pa.Table | None:
     """One row per group with sums of its numbers, in the types that they have; without keys one row in any case.
 
-    None where a sum of whole numbers could be too large for its type: Arrow would go on from the other end.
+    None where a sum could be too large for its type, or is already, which NULL says: Arrow would go on from the other end, or pass over it.
     """
     if any(_could_overflow(rows[n]) for n in numbers):
         return None
@@ -311,10 +311,16 @@ def _sums(rows: pa.Table, keys: Sequence[str], numbers: Sequence[str]) -> pa.Tab
 
 
 def _could_overflow(column: pa.ChunkedArray) -> bool:
-    if not pa.types.is_integer(column.type):
+    if column.null_count:
+        return True
+    if pa.types.is_integer(column.type):
+        most = 1 << 63
+    elif pa.types.is_decimal(column.type):
+        most = 10 ** (column.type.precision - column.type.scale)
+    else:
         return False
     ends = pc.min_max(column).as_py()
-    return max(abs(ends["min"] or 0), abs(ends["max"] or 0)) * len(column) >= 1 << 63
+    return max(abs(ends["min"] or 0), abs(ends["max"] or 0)) * len(column) >= most
 
 
 def _inexact(fields: Sequence[StructField]) -> bool:

@@ -102,11 +102,11 @@ def _groups(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
     keys, summed = [quote(k) for k in layout.keys], [*(quote(p) for p in layout.partials), WEIGHT]
     types = {quote(c.name): c.type for c in layout.stored} | {WEIGHT: "bigint"}
     if layout.always_one_row:
-        return f"SELECT {', '.join(f'CAST(COALESCE(SUM({s}), 0) AS {types[s]}) AS {s}' for s in summed)} FROM {log}"
+        return f"SELECT {', '.join(f'{_sum(s, types[s], always=True)} AS {s}' for s in summed)} FROM {log}"
     base = f"SELECT {', '.join((*keys, *summed))} FROM {log} WHERE {LEVEL} = '{BASE}'"
     if not facts.tail:
         return base
-    sums = ", ".join(f"CAST(SUM({s}) AS {types[s]}) AS {s}" for s in summed)
+    sums = ", ".join(f"{_sum(s, types[s])} AS {s}" for s in summed)
     tail = f"SELECT {', '.join(keys)}, {sums} FROM {log} WHERE {LEVEL} = '{TAIL}' GROUP BY {', '.join(keys)}"
     if facts.net:
         tail = f"SELECT {', '.join((*keys, *summed))} FROM {log} WHERE {LEVEL} = '{TAIL}'"
@@ -114,7 +114,8 @@ def _groups(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
     same = " AND ".join(f"b.{quote(k)} {'<=>' if facts.nulls is None or k in facts.nulls else '='} t.{quote(k)}" for k in layout.keys)
     few = facts.rows is not None and facts.rows * len(layout.stored) <= CELLS
     t, b = ("/*+ BROADCAST(t) */ ", "/*+ BROADCAST(b) */ ") if few else ("", "")
-    both = {s: f"CAST(b.{s} + COALESCE(t.{s}, 0) AS {types[s]})" for s in summed}
+    # A sum that is NULL overflowed, and stays so.
+    both = {s: f"CAST(b.{s} + IF(t.{WEIGHT} IS NULL, 0, t.{s}) AS {types[s]})" for s in summed}
 
     def chosen(side: str, values: dict[str, str]) -> str:
         names = [f"{side}.{k}" for k in keys]
@@ -128,6 +129,16 @@ def _groups(layout: Layout, log: str, facts: LogFacts, checked: bool) -> str:
     known = f"SELECT {t}{', '.join(keys)} FROM ({base}) AS b LEFT SEMI JOIN ({maybe}) AS t ON {same}"
     new = {s: f"t.{s}" for s in summed}
     return f"{moved} UNION ALL SELECT {b}{chosen('t', new)} FROM ({maybe}) AS t LEFT ANTI JOIN ({known}) AS b ON {same}"
+
+
+def _sum(column: str, type_: str, always: bool = False) -> str:
+    """The sum of stored sums, with `always` zero over nothing. One that is NULL overflowed, and so does theirs."""
+    total = f"SUM({column})"
+    if type_.startswith("decimal"):
+        total = f"CASE WHEN COUNT({column}) = COUNT(1) THEN {total} END"
+    if always:
+        total = f"IF(COUNT(1) = 0, 0, {total})"
+    return f"CAST({total} AS {type_})"
 
 
 def hash_sql(columns: tuple[Column, ...]) -> str:
