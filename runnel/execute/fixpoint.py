@@ -54,7 +54,7 @@ class Settled:
         types = {f.name.lower(): f.dataType.simpleString() for f in self.schema.fields}
         return reduce(DataFrame.where, (b.predicate() for b in bounds if b.fits(types.get(b.column.lower(), ""))), rows)
 
-    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str) -> Given | None:
+    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str, few: bool = False) -> Given | None:
         return None
 
     def near(self, version: int, bounds: Sequence[Bound]) -> float:

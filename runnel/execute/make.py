@@ -20,7 +20,7 @@ from runnel.differentiate.plan import subtract
 from runnel.execute.gather import gather
 from runnel.execute.provide import Provided, Provider
 from runnel.execute.query import pinned_query
-from runnel.execute.sized import alone, reads_here
+from runnel.execute.sized import alone, touches_many
 from runnel.execute.work import Work
 from runnel.observe.record import Action
 
@@ -97,9 +97,9 @@ def _inputs(work: Work, plan: ChangePlan) -> dict[str, Provided]:
 def _provider(work: Work) -> Provider:
     facts, columns = {f.key: f for f in work.facts}, columns_read(work.engine.root(work.backing.definition).maintained)
     log_facts = work.engine.log_facts(work.note)
-    prunes, reads = work.engine.settings.uses("near_files"), work.engine.reader.here and reads_here(work)
+    reader, prunes, few = work.engine.reader, work.engine.settings.uses("near_files"), touches_many(work)
     return Provider(
-        work.engine.reader, work.backing, work.version, work.note, log_facts, work.sources, facts, work.held, work.clock, columns, prunes, reads
+        reader, work.backing, work.version, work.note, log_facts, work.sources, facts, work.held, work.clock, columns, prunes, reader.here, few
     )
 
 

@@ -50,6 +50,8 @@ class Provider:
     prunes: bool = True
     reads: bool = True
     """Whether this process may read rows of tables itself."""
+    few: bool = False
+    """Whether it may only where they are few."""
 
     def provide(self, want: Want) -> Provided:
         """A relation with what is wanted."""
@@ -78,13 +80,13 @@ class Provider:
         bounds = bounds_of(want, self.held) if self.prunes else []
         if want.source != STORED:
             version = version_of(self.facts[want.source], want.face)
-            return self.sources[want.source].here(self.reader, version, bounds, self.columns[want.source], self._folder)
+            return self.sources[want.source].here(self.reader, version, bounds, self.columns[want.source], self._folder, self.few)
         layout, log = self.backing.definition.layout, self.backing.log
         names = [c.name for c in layout.stored]
         if want.face is Face.BEFORE:
-            rows = here.of_log(log, self.version, names, bounds)
+            rows = here.of_log(log, self.version, names, bounds, self.few)
         else:
-            rows = here.of_content(log, self.version, layout, names, bounds)
+            rows = here.of_content(log, self.version, layout, names, bounds, self.few)
         return self.reader.giving(rows, self._folder) if rows is not None and rows.count <= ROWS else None
 
     def _frame(self, want: Want) -> DataFrame:

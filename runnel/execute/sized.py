@@ -24,8 +24,8 @@ HERE, ALONE, BESIDE = 64 << 10, 40_000, 32 << 20
 INTERPRETED = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
 COMPILED = {"spark__sql__codegen__wholeStage": "true", "spark__sql__codegen__factoryMode": "FALLBACK"}
 TOUCHING = 20_000
-"""Changed rows of a source up to which this process reads the rows that they touch. Of narrow tables it reads them faster up to ten times as many,
-of wide ones it does not (docs/decisions/20261118-small-tables-are-read-here.md)."""
+"""Changed rows of a source up to which this process reads the rows that they touch although these are not few. Of narrow tables it reads them
+faster up to ten times as many, of wide ones it does not (docs/decisions/20261118-small-tables-are-read-here.md)."""
 ONE_TASK = 200_000
 """Rows, all readings of them together, up to which one task computes a plan. On two cores one task still won with a million of them, by a fifth;
 with more cores it would not."""
@@ -71,12 +71,13 @@ def sized(work: Work) -> Sized:
     return Sized(settings | INTERPRETED if changed <= FEW and read <= TINY else settings, here)
 
 
-def reads_here(work: Work) -> bool:
-    """Whether this process shall read small tables itself: for few changed rows, or to compute anew, where sums of tails are made on the way."""
+def touches_many(work: Work) -> bool:
+    """Whether so many rows changed that this process shall read of tables only where a change touches few rows. To compute anew it reads small
+    tables too: sums of tails are made on the way."""
     if work.decision.action is not Action.DIFFERENTIAL:
-        return True
+        return False
     changed = [f.rows if f.net is None else f.net for f in work.facts if f.changed]
-    return all(rows is not None and rows <= TOUCHING for rows in changed)
+    return any(rows is None or rows > TOUCHING for rows in changed)
 
 
 def alone(work: Work, inputs: Iterable[tuple[int | None, int]]) -> dict[str, str]:

@@ -111,7 +111,7 @@ class Bound:
         stats = statistics(file, self.column)
         return self.meets(stats("min"), stats("max"), stats("null_count"), file.get("num_records"))
 
-    def mask(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    def mask(self, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
         """Which of the values of a column matter, exactly.
 
         >>> Bound("k", "number", (3, 7), null=True).mask(pa.chunked_array([[7, 4, None]])).to_pylist()

@@ -131,14 +131,14 @@ class DeltaSource:
             rows = reader.rows([], self._schema())
         return reduce(DataFrame.where, (b.predicate() for b in bounds), rows)
 
-    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str) -> Given | None:
+    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str, few: bool = False) -> Given | None:
         bounds, files, wanted = self._fitting(bounds), self._files(version), {c.lower() for c in columns}
-        near = here.worth_reading(files, bounds) if files is not None else None
+        near = here.worth_reading(self.log, files, bounds, columns, few) if files is not None else None
         if near is None:
             return None
         schema = StructType([f for f in self._schema().fields if f.name.lower() in wanted])
         rows = here.of_files(self.log, near, schema, bounds)
-        return reader.giving(rows, folder) if rows is not None and rows.count <= ROWS else None
+        return reader.giving(rows, folder) if rows is not None else None
 
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
         bounds, files = self._fitting(bounds), self._files(version)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DecimalType, DoubleType, FloatType, LongType, StructField, StructType
 
 from runnel.algebra import WEIGHT
-from runnel.sources.bounds import Values
+from runnel.sources.bounds import Bound, Values
 
 ROWS = 500_000
 BYTES = 64 << 20
@@ -189,15 +189,21 @@ def collect(change: DataFrame, columns: Collection[str]) -> Held | None:
     return Held(pa.table([*columns_, rows[WEIGHT].cast(pa.int64())], names=[*names, WEIGHT]), schema)
 
 
-def read(part: Part, schema: StructType) -> Iterator[pa.Table]:
-    """The rows of a file in some columns, with their weights; row group by row group, so that who leaves most of them out holds few."""
+def read(part: Part, schema: StructType, bounds: Sequence[Bound] = ()) -> Iterator[pa.Table]:
+    """The rows of a file within the bounds in some columns, with their weights; row group by row group, so that who leaves most of them out holds
+    few. Bounds of columns that are not asked for tell nothing."""
     file = pq.ParquetFile(part.path, coerce_int96_timestamp_unit="us")
     present = {n.lower(): n for n in file.schema_arrow.names}
-    wanted = [present[f.name.lower()] for f in schema.fields if f.name.lower() in present]
+    fields = {f.name.lower(): f for f in schema.fields}
+    wanted = [present[n] for n in fields if n in present]
     extra = [] if part.weight is not None else [WEIGHT if WEIGHT in present else CHANGE_TYPE]
+    known = [(fields[b.column.lower()], b) for b in bounds if b.column.lower() in fields]
     for group in range(file.num_row_groups):
         rows, count = file.read_row_group(group, columns=[*wanted, *extra]), file.metadata.row_group(group).num_rows
-        columns = [_column(rows, present.get(f.name.lower()), f, count) for f in schema.fields]
+        for field, bound in known:
+            mask = bound.mask(_column(rows, present.get(field.name.lower()), field, count))
+            rows, count = rows.filter(mask), pc.sum(mask).as_py() or 0
+        columns = [_column(rows, present.get(n), f, count) for n, f in fields.items()]
         yield pa.table([*columns, _weights(rows, part, count)], names=[*(f.name for f in schema.fields), WEIGHT])
 
 

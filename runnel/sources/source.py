@@ -30,8 +30,9 @@ class Source(Protocol):
     def at(self, reader: Reader, version: int, bounds: Sequence[Bound] = ()) -> DataFrame:
         """The rows at one version. Rows beyond the bounds may be left out."""
 
-    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str) -> Given | None:
-        """The same in some columns, read by this process where rows are few or have to be summed up; rows too many for a plan go to `folder`."""
+    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str, few: bool = False) -> Given | None:
+        """The same in some columns, read by this process where rows are few or have to be summed up, with `few` only where they are few; rows too many
+        for a plan go to `folder`."""
 
     def near(self, version: int, bounds: Sequence[Bound]) -> float:
         """The share of its bytes at a version that lie in files which can hold rows within all bounds."""

@@ -105,7 +105,7 @@ class StreamTableSource:
         rows = now._over(reader, reader.table(self.log.path, version), self._note_at(version))
         return reduce(DataFrame.where, (b.predicate() for b in bounds if b.fits(types.get(b.column.lower(), ""))), rows)
 
-    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str) -> Given | None:
+    def here(self, reader: Reader, version: int, bounds: Sequence[Bound], columns: Collection[str], folder: str, few: bool = False) -> Given | None:
         if self.as_of(version) is not self:
             return None
         types = {c.name.lower(): c.type for c in self.layout.stored}
@@ -113,7 +113,7 @@ class StreamTableSource:
         known = [replace(b, column=copies[b.column.lower()]) for b in bounds if b.column.lower() in copies]
         names = self._stored_names(columns)
         chosen = names.values() if self.layout.renames else types
-        rows = here.of_content(self.log, version, self.layout, frozenset(chosen), [b for b in known if b.fits(types[b.column.lower()])])
+        rows = here.of_content(self.log, version, self.layout, frozenset(chosen), [b for b in known if b.fits(types[b.column.lower()])], few)
         if rows is None or rows.count > ROWS:
             return None
         if self.layout.renames:

@@ -12,7 +12,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.sql.types import DoubleType, StringType, StructField, StructType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from runnel.algebra import WEIGHT, Column
 from runnel.differentiate.layout import LEVEL, Layout
@@ -188,12 +188,53 @@ def test_what_is_large_or_could_differ_is_left_to_spark(tmp_path: Path, monkeypa
     assert here.of_content(log, 0, ROWS, ["k"], []) is None  # a plain base, all of which is wanted
     assert here.of_content(log, 0, ROWS, ["k"], [Bound("k", "number", (3,), False)]).count == 1
     monkeypatch.setattr(here, "BYTES", 10)
+    monkeypatch.setattr(here, "LARGE", 10)
     assert here.of_content(log, 0, ROWS, ["k"], [Bound("k", "number", (3,), False)]) is None
     monkeypatch.undo()
     floats = replace(ROWS, stored=(Column("k", "double"),))
     table = pa.table({"k": [0.0, -0.0], WEIGHT: pa.array([1, -1]), LEVEL: ["base", "tail"]})
     write_deltalake(str(tmp_path / "f"), table, partition_by=[LEVEL])
     assert here.of_content(DeltaLog(str(tmp_path / "f")), 0, floats, ["k"], []) is None
+
+
+def test_few_rows_of_a_large_table_are_read_where_statistics_tell_that_they_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    write(path, ROWS, [(k, str(k), 1) for k in range(100)], "base")
+    log = DeltaLog(str(path))
+    three, text = Bound("k", "number", (3, 50, 99), False), Bound("v", "text", ("3",), False)
+    monkeypatch.setattr(here, "BYTES", 10)
+    monkeypatch.setattr(here, "MANY", 3)
+    assert plain(here.of_content(log, 0, ROWS, ["k", "v"], [three])) == Counter([(3, "3"), (50, "50"), (99, "99")])
+    assert here.of_content(log, 0, ROWS, ["v"], [text]) is None  # nobody knows how many rows have a text
+    assert here.of_content(log, 0, ROWS, ["k", "v"], [three, text]).count == 1
+    assert here.of_content(log, 0, ROWS, ["k"], []) is None
+    monkeypatch.setattr(here, "MANY", 2)
+    assert here.of_content(log, 0, ROWS, ["k"], [three]) is None
+
+
+def test_only_few_rows_are_read_when_asked_for_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    write(path, ROWS, [(k, str(k), 1) for k in range(100)], "base")
+    write(path, ROWS, [(7, "7", -1)], "tail")
+    log = DeltaLog(str(path))
+    monkeypatch.setattr(here, "FEW", 3)
+    some = [Bound("k", "number", (5, 7), False)]
+    assert plain(here.of_content(log, 1, ROWS, ["k", "v"], some, few=True)) == Counter([(5, "5")])
+    assert here.of_content(log, 1, ROWS, ["k", "v"], [], few=True) is None
+    assert here.of_content(log, 1, ROWS, ["k", "v"], [Bound("k", "number", (5, 6, 7), False)], few=True) is None
+    assert here.of_content(log, 1, ROWS, ["k", "v"], []).count == 99
+
+
+def test_a_table_whose_rows_have_few_values_after_all_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    table = pa.table({"k": pa.array([7] * 99 + [10_000])})
+    write_deltalake(str(path), table)
+    log = DeltaLog(str(path))
+    schema, bounds = StructType([StructField("k", LongType())]), [Bound("k", "number", (7,), False)]
+    near = here.worth_reading(log, log.plain_files(0), bounds, ["k"], few=True)
+    assert here.of_files(log, near, schema, bounds).count == 99
+    monkeypatch.setattr(here, "ROWS", 50)
+    assert here.of_files(log, near, schema, bounds) is None
 
 
 def test_keys_at_hand_are_as_an_engine_groups_them() -> None:
