@@ -1,6 +1,6 @@
 """The command: `python -m benchmarks [part ...] [--quick | --full]`.
 
-Parts are matrix, tpch, medallion, growth, stages, operators, reads, plans, ticks, shared, wake; `all` is every one of them. Results
+Parts are matrix, tpch, tpch_every, medallion, growth, stages, operators, reads, plans, ticks, shared, wake; `all` is every one of them. Results
 go to `<out>/<date>-<part>.json` and `.svg`, and a table is printed.
 """
 
