@@ -31,8 +31,6 @@ LARGE = 160 << 20
 With some ten cores it would be as fast."""
 IN_PLAN = 10_000
 """Rows up to which they are part of a plan."""
-FEW = 20_000
-"""Rows near a change that are few whatever they are picked from."""
 MANY = 200_000
 """Rows up to which they are worth picking from larger files."""
 WORTH = 0.2
@@ -68,7 +66,7 @@ def worth_reading(
     large = _size(near) > BYTES
     if large or few:
         told = [b for b in bounds if all(b.likely_in(f) is not None and f["num_records"] is not None for f in near)]
-        worth = _expected(near, told) <= (FEW if few else MANY) and (not large or _size_in(log, near, columns) <= LARGE)
+        worth = _expected(near, told) <= (IN_PLAN if few else MANY) and (not large or _size_in(log, near, columns) <= LARGE)
         return near if worth else None
     rows = sum(f["num_records"] or 0 for f in near)
     if not bounds and rows > ROWS:

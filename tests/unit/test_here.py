@@ -217,7 +217,7 @@ def test_only_few_rows_are_read_when_asked_for_few(tmp_path: Path, monkeypatch: 
     write(path, ROWS, [(k, str(k), 1) for k in range(100)], "base")
     write(path, ROWS, [(7, "7", -1)], "tail")
     log = DeltaLog(str(path))
-    monkeypatch.setattr(here, "FEW", 3)
+    monkeypatch.setattr(here, "IN_PLAN", 3)
     some = [Bound("k", "number", (5, 7), False)]
     assert plain(here.of_content(log, 1, ROWS, ["k", "v"], some, few=True)) == Counter([(5, "5")])
     assert here.of_content(log, 1, ROWS, ["k", "v"], [], few=True) is None
