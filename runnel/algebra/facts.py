@@ -26,9 +26,6 @@ class Facts:
     heavy: frozenset[str] = frozenset()
     """Sources so large that one pass over them costs more than another job."""
 
-    many: frozenset[str] = frozenset()
-    """Sources of which so many rows changed that reading the change again costs more than reading a light table."""
-
     def __post_init__(self) -> None:
         assert self.insert_only <= self.changed, "a source that did not change cannot be insert-only"
 

@@ -298,8 +298,8 @@ def _statement(steps: list[tuple[str, _Text]], last: _Text) -> str:
     return f"WITH {recursive}{listed}\n{last.body}"
 
 
-CHANGE, MANY, LIGHT, FACE, HEAVY = 1, 3, 1, 4, 8
-"""What reading a change, one of many rows, or a face of a light, of any other and of a heavy source again costs, in units of reading a change."""
+CHANGE, LIGHT, FACE, HEAVY = 1, 1, 4, 8
+"""What reading a change, or a face of a light, of any other and of a heavy source again costs, in units of reading a change."""
 JOB = 4
 """What computing a step once by a job of its own costs in the same units: more than reading a light table twice, less than a heavy one."""
 
@@ -320,7 +320,7 @@ def _shared(steps: Steps, reads: dict[str, tuple[str, ...]], uses: Counter[str],
 
 def _reading(want: Want, facts: Facts) -> int:
     if want.face is Face.CHANGE:
-        return MANY if want.source in facts.many else CHANGE
+        return CHANGE
     return LIGHT if want.source in facts.light else HEAVY if want.source in facts.heavy else FACE
 
 

@@ -14,8 +14,6 @@ from runnel.sources.facts import Kind, SourceFacts
 
 SMALL = 1_000_000
 """Changed rows up to which the change is the side of a join that is broadcast."""
-MANY = 50_000
-"""Changed rows of a source from which on reading them again costs more than reading a table of some ten thousand rows."""
 CLEARLY, GAP_MS = 0.8, 100.0
 """A way gives way to one that is measured to be cheaper by a fifth: so two equal ways do not take turns."""
 BY_MODEL, BY_MODEL_FULL, MODEL_GAP_MS = 0.5, 0.7, 1000.0
@@ -155,7 +153,6 @@ def facts_of(
         held=frozenset(s.key for s in sources if s.changed and s.net is not None),
         light=light,
         heavy=heavy,
-        many=frozenset(s.key for s in sources if s.changed and ((s.rows if s.net is None else s.net) or 0) > MANY),
     )
 
 

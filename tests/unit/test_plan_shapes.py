@@ -73,13 +73,6 @@ def test_groups_of_which_all_are_read_are_summed_once(lookup: DuckLookup) -> Non
     assert found["t", Face.BEFORE] == 1 and ("t", Face.AFTER) not in found
 
 
-def test_a_change_of_many_rows_is_netted_once_for_all_that_read_it(lookup: DuckLookup) -> None:
-    t = frozenset({"t"})
-    query = LARGEST.replace("SUM(x) AS s FROM t", "SUM(x * 2) AS s FROM t WHERE x > 1")
-    few, many = (reads(lookup, query, Facts(t, heavy=t, held=t, many=m))["t", Face.CHANGE] for m in (frozenset(), t))
-    assert (few, many) == (4, 1)
-
-
 def test_a_partner_that_can_be_but_one_is_not_counted(lookup: DuckLookup) -> None:
     assert set(reads(lookup, FILTERED, Facts(frozenset({"t"})))) == {("t", Face.CHANGE), ("t", Face.BEFORE), ("u", Face.AFTER)}
 
