@@ -56,7 +56,7 @@ def embedded(warehouse: str, progress: Callable[[str], None] | None = None, conf
         .config("spark.databricks.delta.snapshotPartitions", "2")
     )
     chosen = dict(config or {})
-    chosen[JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={QUIET} {chosen.get(JAVA_OPTIONS, '')}".strip()
+    chosen[JAVA_OPTIONS] = java_options(chosen.get(JAVA_OPTIONS, ""))
     for key, value in chosen.items():
         builder = builder.config(key, value)
     quiet()
@@ -122,6 +122,11 @@ def check_shared(spark: SparkSession, folder: str) -> None:
                 detail="Runnel reads and writes commit logs itself, and Spark reads and writes the files that they name.",
                 hint="Name a warehouse that this machine and the server reach under one path, with --warehouse, in Python warehouse=...",
             ) from error
+
+
+def java_options(given: str) -> str:
+    """Options of the driver's JVM, with Runnel's own. In quotes, since Spark splits them at spaces and a folder may have one in its name."""
+    return f'"-Dlog4j2.configurationFile={QUIET}" {given}'.strip()
 
 
 def check(spark: SparkSession) -> None:

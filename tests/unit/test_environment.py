@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import runnel
 from runnel import environment, versions
 from runnel.errors import EnvironmentProblem
+from runnel.execute import session
 
 FETCHED = ["io.delta_delta-spark_4.1_2.13-4.4.0.jar", "io.delta_delta-storage-4.4.0.jar", "com.github.luben_zstd-jni-1.5.7-3.jar"]
 
@@ -198,3 +200,8 @@ def test_a_folder_that_spark_takes_for_a_pattern_is_refused_before_spark_starts(
         runnel.connect(warehouse=str(tmp_path / name))
     assert "--warehouse" in (problem.value.hint or "")
     assert not (tmp_path / name).exists()
+
+
+def test_runnel_may_lie_in_a_folder_with_a_space_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "QUIET", "/new user/log4j2.properties")
+    assert shlex.split(session.java_options("-Xss4m")) == ["-Dlog4j2.configurationFile=/new user/log4j2.properties", "-Xss4m"]
